@@ -27,9 +27,12 @@ _HOME = tempfile.mkdtemp(prefix="accord-tests-home-")
 for _name in [*os.environ]:
     if _name.startswith(("GIT_", "XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_STATE")):
         del os.environ[_name]
-for _name in ("ACCORD_HOME", "ACCORD_MODEL", "ACCORD_TOKEN"):
+for _name in ("ACCORD_HOME", "ACCORD_TOKEN"):
     os.environ.pop(_name, None)
 os.environ["HOME"] = _HOME
+
+# The model of all tests that name no other one: a script, which follows commands only if it is named.
+os.environ["ACCORD_MODEL"] = "rehearsal"
 
 # Keep compiled files even where the user turned them off. Otherwise this run and each of the thousands of
 # programs that it starts would compile all modules again.

@@ -85,9 +85,13 @@ class AgentProcess:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return this environment with another Accord home and without credentials."""
+    """Return this environment with another Accord home and without credentials.
+
+    Its model is `rehearsal`, unless `more` has a key or an empty `ACCORD_MODEL`.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.endswith(CREDENTIALS)}
-    return {**inherited, "ACCORD_HOME": str(home), **more}
+    model = "" if any(name.endswith("_API_KEY") for name in more) else "rehearsal"
+    return {**inherited, "ACCORD_HOME": str(home), "ACCORD_MODEL": model, **more}
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`accord doctor` on the coding agent: config, models, keys, store and ripgrep, with advice for each."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from tests.accord_command import run_accord
 
 from accord.coder.models.credentials import save_key
 from accord.store import open_store
+from accord.testing.model_script import ModelFault
+from accord.testing.model_server import ModelServer, Provider
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -21,9 +24,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def doctor(*, code: int = 0) -> dict[str, str]:
+def doctor(*words: str, code: int = 0) -> dict[str, str]:
     """Return the report by the first word of its lines."""
-    run = run_accord("doctor")
+    run = run_accord("doctor", *words)
     assert (run.returncode, run.stderr) == (code, "")
     assert KEY not in run.stdout
     return {line.split()[0]: line.partition(" ")[2].strip() for line in run.stdout.splitlines()}
@@ -102,3 +105,33 @@ def test_an_invalid_store_exits_with_1(home: Path) -> None:
     assert report["next"].startswith("accord agent --login ")
     path.write_text("a text saved in its place")
     assert f"BROKEN     {path} is not a session store" in doctor(code=1)["store"]
+
+
+async def test_online_each_key_and_address_is_tested_in_all_formats(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        ModelServer(models=["a", "b"]) as working,
+        ModelServer(listing=ModelFault(401, f"bad key {KEY}")) as refusing,
+        ModelServer(listing=ModelFault(404)) as listless,
+    ):
+        servers: dict[Provider, ModelServer] = {"openai": working, "anthropic": working, "google": refusing}
+        for provider, server in servers.items():
+            monkeypatch.setenv(f"{provider.upper()}_API_KEY", KEY)
+            monkeypatch.setenv(f"{provider.upper()}_BASE_URL", server.base_url(provider))
+        configure(
+            home,
+            f'[endpoints.work]\nkind = "openai-responses"\nbase_url = "{working.base_url()}"\n'
+            f'[endpoints.other]\nbase_url = "{listless.base_url()}"\n'
+            '[endpoints.gone]\nbase_url = "http://127.0.0.1:9/v1"\n',
+        )
+        report = await asyncio.to_thread(doctor, "--online", code=1)
+    assert report["openai"].startswith("works      2 models; key from OPENAI_API_KEY at http://127.0.0.1:")
+    assert report["anthropic"].startswith("works      2 models; ")
+    assert report["work"].startswith("works      2 models; needs no key at ")
+    assert report["google"].startswith("BROKEN     the key was refused (401): bad key ***; check GOOGLE_API")
+    assert report["other"].startswith("answers    it lists no models; needs no key at")
+    assert report["gone"].startswith(
+        "BROKEN     the connection at http://127.0.0.1:9/v1 failed: connection ref"
+    )
+    assert len(working.listings) == 3

@@ -31,7 +31,7 @@ def command_of(side: str, peer: str) -> list[str]:
         case "accord":
             return [sys.executable, "-W", "error", str(PEERS / f"accord_{side}.py")]
         case "coder":
-            return [sys.executable, "-W", "error", "-m", "accord.cli", "agent"]
+            return [sys.executable, "-W", "error", "-m", "accord.cli", "agent", "--model", "rehearsal"]
         case "python":
             return [sys.executable, str(PEERS / f"official_python_{side}.py")]
         case _:

@@ -63,7 +63,7 @@ def test_an_allowed_edit_is_made_and_shown_as_a_diff(conversation: Conversation)
     asked = scenario.seen("permission")
     assert [option["kind"] for option in asked[0]["options"]] == [
         "allow_once",
-        "allow_always",
+        *["allow_always"] * 3,
         "reject_once",
         "reject_always",
     ]

@@ -21,13 +21,19 @@ _NO_VALUE: Final = "\0"
 """The value of an option that was passed without one. It cannot be typed."""
 
 
-def parse(arguments: Sequence[str]) -> Namespace:
-    """Parse the arguments."""
-    return _parser().parse_args(arguments)
+def run_other_task(arguments: Sequence[str]) -> int | None:
+    """Run `accord agent rules`, `--login` or `--logout`; None if the agent is to be started."""
+    if arguments[0] == "rules":
+        from accord.cli.agent_rules import main as rules
+
+        return rules(arguments[1:])
+    parsed = _parser().parse_args(arguments)
+    return None if parsed.login is None and parsed.logout is None else _log_in_or_out(parsed)
 
 
-def start_options(parsed: Namespace) -> "CoderOptions":
+def start_options(arguments: Sequence[str]) -> "CoderOptions":
     """Check the values and return the start options of the coding agent."""
+    parsed = _parser().parse_args(arguments)
     from accord.coder.resources import CoderOptions  # after the parser: `--help` does not need it
 
     _check_not_empty(model=parsed.model, resume=parsed.resume, store=parsed.store, log=parsed.log)
@@ -43,7 +49,7 @@ def start_options(parsed: Namespace) -> "CoderOptions":
     )
 
 
-def log_in_or_out(parsed: Namespace) -> int:
+def _log_in_or_out(parsed: Namespace) -> int:
     """Store or delete the key of a model provider."""
     # A client that signs in by terminal appends --login to the agent's usual arguments.
     from accord.cli.provider_login import log_in, log_out
@@ -60,6 +66,7 @@ def _parser() -> Parser:
     parser = Parser(
         "accord agent", "Run the coding agent. It speaks ACP on stdin and stdout; editors start it."
     )
+    parser.usage = "accord agent [OPTIONS]\n       accord agent rules [revoke ID ...]"
     option = parser.option
     option("--model M", "provider:name, a provider alone, or rehearsal")
     option("--mode MODE", f"what the agent may do without asking: {', '.join(MODES)}")

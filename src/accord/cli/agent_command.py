@@ -26,12 +26,11 @@ def main(arguments: Sequence[str]) -> int:
     """Serve until the client disconnects; or sign in or out."""
     options = None
     if arguments:
-        from accord.cli.agent_arguments import log_in_or_out, parse, start_options
+        from accord.cli.agent_arguments import run_other_task, start_options
 
-        parsed = parse(arguments)
-        if parsed.login is not None or parsed.logout is not None:
-            return log_in_or_out(parsed)
-        options = start_options(parsed)
+        if (code := run_other_task(arguments)) is not None:
+            return code
+        options = start_options(arguments)
     _check_config()
     _check_model(None if options is None else options.model)
 

@@ -58,14 +58,16 @@ def main(arguments: Sequence[str]) -> int:
     """
     parser = Parser("accord doctor", "Check what works on this machine and what is missing.")
     parser.add_argument("extra", nargs="*", help="only check that these extras are installed")
-    extras = parser.parse_args(arguments).extra
+    parser.option("--online", "also test each key and address with a request to its provider")
+    options = parser.parse_args(arguments)
+    extras = options.extra
     for extra in extras:
         if extra not in EXTRAS:
             raise UsageError(f"unknown extra {extra!r}; use one of: {', '.join(EXTRAS)}")
         require(extra, f"accord doctor {extra}")
     if extras:
         return 0
-    report = findings()
+    report = findings(online=options.online)
     for name, state, remark in report:
         print(f"{name:<10} {state:<10} {remark}".rstrip())
     command, reason = next_step(report)
@@ -98,8 +100,8 @@ def next_step(report: Sequence[DoctorFinding]) -> tuple[str, str]:
     return "accord chat", "everything is ready"
 
 
-def findings() -> list[DoctorFinding]:
-    """Run all checks."""
+def findings(*, online: bool = False) -> list[DoctorFinding]:
+    """Run all checks. `online`: also those that send requests to model providers."""
     system = platform.system()
     config, config_finding = _check_config()
     return [
@@ -112,7 +114,7 @@ def findings() -> list[DoctorFinding]:
             "only tests against the TypeScript SDK need it",
         ),
         config_finding,
-        *_check_models(config),
+        *_check_models(config, online=online),
         *_check_folders(),
         _check_store(),
         _check_ripgrep(),
@@ -148,7 +150,7 @@ def _check_config() -> "tuple[Config | None, DoctorFinding]":
     return config, DoctorFinding("config", "valid", str(config.file))
 
 
-def _check_models(config: "Config | None") -> list[DoctorFinding]:
+def _check_models(config: "Config | None", *, online: bool) -> list[DoctorFinding]:
     from accord.coder.models import ModelRegistry
 
     if config is None:
@@ -170,6 +172,10 @@ def _check_models(config: "Config | None") -> list[DoctorFinding]:
     if choice.source != "rehearsal" and not is_installed("agent"):
         state, reason = "missing", f"{reason}; models need: pip install 'accord[agent]'"
     model = DoctorFinding("model", state, f"{choice.model}: {choice.missing_key or reason}")
+    if online:
+        from accord.cli.doctor_online import check_providers
+
+        providers = check_providers(providers, models)
     return [model, *providers, *_check_local_servers(models)]
 
 

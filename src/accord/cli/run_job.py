@@ -22,6 +22,7 @@ from accord.cli.agent_choice import choose_agent, configured_remote_agent
 from accord.cli.budget_options import with_budgets
 from accord.cli.command_parser import can_ask, signal_handlers
 from accord.cli.exit_codes import DONE, FAILED, INTERRUPTED, NO_PERMISSION, exit_code
+from accord.cli.model_check import check_model
 from accord.cli.output import Output
 from accord.cli.run_command import RunArguments
 from accord.client import (
@@ -497,6 +498,8 @@ class RunJob:
         else:
             session = await choice.new()
         await apply_settings(self._arguments, choice.agent, session)
+        if self._arguments.model is None and self._arguments.remote is None and self._agent.is_built_in:
+            await check_model(session, self._agent, self._arguments.cwd, self._output.note)
         recorder.begin(session)
         self._output.opened(session, choice.agent)
         return session

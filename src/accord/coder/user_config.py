@@ -92,6 +92,10 @@ class ModelsConfig(Struct, frozen=True):
     """The model of new sessions: `provider:name`. `ACCORD_MODEL` and `--model` override it."""
     effort: Effort | None = None
     """How much the model reasons, if it can."""
+    fallback_models: tuple[str, ...] = ()
+    """Models that answer, in this order, if the provider of the chosen one fails."""
+    small_model: str | None = None
+    """A cheaper model for titles, summaries and sub-agents."""
     endpoints: dict[str, EndpointConfig] = field(default_factory=dict[str, EndpointConfig])
     models: dict[str, ModelFacts] = field(default_factory=dict[str, ModelFacts])
     requests: RequestConfig = RequestConfig()
@@ -129,7 +133,8 @@ def models_config(value: Mapping[str, Any], file: Path | str) -> ModelsConfig:
             )
         if endpoint.base_url is not None and (error := address_error(endpoint.base_url)):
             raise ConfigError(file, f"endpoints.{name}.base_url", error)
-    settings = {key: value[key] for key in ("model", "effort", "requests") if key in value}
+    keys = ("model", "effort", "fallback_models", "small_model", "requests")
+    settings = {key: value[key] for key in keys if key in value}
     config = convert(settings, ModelsConfig, file, "")
     return msgspec.structs.replace(
         config, endpoints=endpoints, models=_table(value, "models", ModelFacts, file)
@@ -180,7 +185,7 @@ _NO_KEYS_HERE: Final = "keys do not belong here: set {NAME}_API_KEY, or use `acc
 
 PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox")
 KEYS: Final = (
-    *("model", "effort", "endpoints", "models", "requests"),
+    *("model", "effort", "fallback_models", "small_model", "endpoints", "models", "requests"),
     *PERMISSION_KEYS,
     *("turn", "session", "web", "mcp"),
 )

@@ -10,7 +10,7 @@ checked in this order:
 5. shell lines that cannot be predicted
 6. secrets, and paths outside the session's folders
 7. rules that allow
-8. what the user allowed for the session
+8. what the user allowed for the session, or always
 9. the mode, or the default of the rules
 
 The project's rules are checked separately and can only make the result stricter.
@@ -112,6 +112,8 @@ class Policy:
         for name, rule in self.user.rules("allow"):
             if _allows(rule, action, request):
                 return _Verdict("allow", f"{action.label} is allowed by your rules", name)
+        if action.grant in request.grants.kept:
+            return _Verdict("allow", f"you always allow {action.label}", "always, kept")
         if request.grants.covers(action.grant):
             return _Verdict("allow", f"you allowed {action.label} for this session", "always")
         return self._mode_or_default_verdict(action, request)

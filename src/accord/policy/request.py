@@ -112,10 +112,12 @@ class GrantScope:
 
 @dataclass(slots=True)
 class Grants:
-    """The grants and refusals of one session ("always" answers). They end with the session."""
+    """The grants and refusals of one session ("always" answers). They end with the session, except `kept`."""
 
     _allowed: set[Grant] = field(default_factory=set[Grant])
     _refused: list[frozenset[Grant]] = field(default_factory=list[frozenset[Grant]])
+    kept: frozenset[Grant] = frozenset()
+    """What the user always allows, in this project or everywhere. It outlasts the session."""
 
     def allow(self, scope: GrantScope) -> None:
         """Allow everything in the scope."""
@@ -134,7 +136,7 @@ class Grants:
 
     def covers(self, grant: Grant | None) -> bool:
         """Whether this is granted."""
-        return grant is not None and grant in self._allowed
+        return grant is not None and (grant in self._allowed or grant in self.kept)
 
     def refuses(self, grants: Iterable[Grant]) -> bool:
         """Whether these grants include everything that was refused by one answer."""

@@ -263,11 +263,26 @@ def test_a_broken_configuration_exits_with_2_and_lists_the_choices(
     file = harness.home / "config" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(config)
-    ran = harness.run("hello")
+    ran = harness.run("hello", ACCORD_MODEL="")
     assert ran.code == 2, ran.err
     assert expected in ran.err
     assert len(ran.err.splitlines()) == 1
     assert "initialize" not in ran.err
+
+
+def test_without_a_model_nothing_runs_and_the_exit_code_is_6(harness: RunHarness) -> None:
+    ran = harness.run("write notes.txt: hello", "--permissions", "all", ACCORD_MODEL="")
+    assert (ran.code, ran.out.strip()) == (6, "")
+    assert ran.err.startswith("accord run: no model is set up; set a key such as ANTHROPIC_API_KEY, run ")
+    assert "`--model rehearsal` runs the built-in script" in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (harness.cwd / "notes.txt").exists()
+    named = harness.run("--model", "rehearsal", "--permissions", "all", "write notes.txt: x", ACCORD_MODEL="")
+    assert (named.code, (harness.cwd / "notes.txt").exists()) == (0, True)
+    again = harness.run("--continue", "write more.txt: x", "--permissions", "all", ACCORD_MODEL="")
+    assert (again.code, (harness.cwd / "more.txt").exists()) == (6, False)
+    key = harness.run("hello", MISTRAL_API_KEY="k")
+    assert (key.code, "there is a key for mistral" in key.err) == (6, True)
 
 
 def test_a_missing_key_is_one_clear_line(harness: RunHarness) -> None:

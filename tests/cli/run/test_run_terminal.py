@@ -30,6 +30,15 @@ def run(harness: RunHarness, *words: str, **env: str) -> Generator[Terminal]:
         yield terminal
 
 
+def test_without_a_model_one_line_says_so_and_the_script_answers(harness: RunHarness) -> None:
+    with run(harness, ACCORD_MODEL="") as terminal:
+        terminal.expect("no model is set up")
+        assert terminal.end() == 0
+    shown = " ".join(terminal.shown.split())
+    assert "set a key such as ANTHROPIC_API_KEY, run" in shown
+    assert "a fixed script inside Accord" in shown
+
+
 # -- permissions -----------------------------------------------------------------------------------------
 
 

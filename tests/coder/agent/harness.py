@@ -124,7 +124,8 @@ class AgentHarness:
             model = ScriptedModel(*script)
         if model is not None:
             start = {"model": str(NAME), "resolver": model, **start}
-        coder = CoderResources(CoderOptions(environment=start.pop("environment", {}), **start))
+        environment = start.pop("environment", {"ACCORD_MODEL": "rehearsal"})
+        coder = CoderResources(CoderOptions(environment=environment, **start))
         agent: Agent = coding_agent(coder)
         ours, raw = raw_pair(validate="agent")
         connection = agent.connect(CommitTransport(ours, coder))
@@ -164,8 +165,8 @@ async def provider_client(
 
 
 def choose(client: Client, permission_request: Any, kind: str) -> None:
-    """Answer a question with the option of this kind."""
-    [option] = [
+    """Answer a question with the first option of this kind."""
+    option = next(
         option["optionId"] for option in permission_request["params"]["options"] if option["kind"] == kind
-    ]
+    )
     client.raw.reply(permission_request, {"outcome": {"outcome": "selected", "optionId": option}})

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.agent.agent_client import Client
-from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
+from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, configure, use
 
 from accord.coder.model_history import ToolResult, text_of
 from accord.coder.models import ModelError, ModelRequest
@@ -20,7 +20,7 @@ def delegate(prompt: str = "look into a.txt", **more: Any) -> Any:
 
 
 class TurnDriver:
-    """The client side of turns. Allows the sub-agent and gives the test's answer to all other requests."""
+    """The client side of turns. Gives the test's answer to all permission requests."""
 
     def __init__(self, client: Client, session: str) -> None:
         self.client = client
@@ -46,14 +46,8 @@ class TurnDriver:
         assert params["toolCall"]["toolCallId"] in announced, (
             "permission request for a call that was not announced"
         )
-        is_subagent = any(
-            call["toolCallId"] == params["toolCall"]["toolCallId"] and call.get("name") == "agent"
-            for call in self.calls()
-        )
-        if not is_subagent:
-            self.asked.append(params)
-        outcome = {"outcome": "selected", "optionId": "allow_once" if is_subagent else answer}
-        self.client.raw.reply(question, {"outcome": outcome})
+        self.asked.append(params)
+        self.client.raw.reply(question, {"outcome": {"outcome": "selected", "optionId": answer}})
 
     def calls(self) -> list[Any]:
         """Return the announced tool calls of the session."""
@@ -236,6 +230,16 @@ async def test_subagent_permission_request_is_about_an_announced_call(
     assert result_text.startswith("Permission denied.") != written
 
 
+async def test_a_rule_of_the_user_still_decides_about_subagents(harness: AgentHarness) -> None:
+    configure(harness, f'{SANDBOX_OFF}[permissions]\nask = [{{ tool = "agent" }}]\n')
+    model = ScriptedModel([delegate()], ["ok"])
+    async with harness.client(model=model, capabilities=NO_CAPABILITIES) as client:
+        turns = await start(client, harness)
+        await turns.run(answer="reject_once")
+    [question] = turns.asked
+    assert question["toolCall"]["title"].startswith("Delegate: ")
+
+
 async def test_subagent_read_of_a_secret_needs_permission(harness: AgentHarness) -> None:
     (harness.project / ".env").write_text("TOKEN=1\n")
     model = ScriptedModel([delegate()], [use("read_file", path=".env")], ["No."], ["ok"])
@@ -299,7 +303,6 @@ async def test_cancelling_the_turn_ends_the_subagent(harness: AgentHarness) -> N
     async with harness.client(model=model, capabilities=SUBAGENT_UPDATES) as client:
         turns = await start(client, harness)
         id = client.prompt(turns.session, "go")
-        turns.answer_question(await client.asked("session/request_permission"), "allow_once")
         await reached.wait()
         client.cancel(turns.session)
         assert (await turns.finish(id))["stopReason"] == "cancelled"
@@ -362,7 +365,6 @@ async def test_cancelling_a_child_does_not_stop_the_turn(harness: AgentHarness) 
     async with harness.client(model=model, capabilities=SUBAGENT_UPDATES) as client:
         turns = await start(client, harness)
         id = client.prompt(turns.session, "go")
-        turns.answer_question(await client.asked("session/request_permission"), "allow_once")
         await reached.wait()
         client.cancel((await client.update("subagent_update"))["sessionId"])
         assert (await turns.finish(id))["stopReason"] == "end_turn"

@@ -101,6 +101,8 @@ async def test_iac_code_permission_answers(editor: Editor, answer: Any, runs: bo
     assert [option["optionId"] for option in question["options"]] == [
         "allow_once",
         "allow_always",
+        "allow_project",
+        "allow_user",
         "reject_once",
         "reject_always",
     ]

@@ -105,7 +105,7 @@ async def test_allow_always_lasts_for_the_session_only(harness: AgentHarness):
         asked = await allow(client, "allow_always")
         assert [option["kind"] for option in asked["options"]] == [
             "allow_once",
-            "allow_always",
+            *["allow_always"] * 3,
             "reject_once",
             "reject_always",
         ]

@@ -55,12 +55,14 @@ async def test_configured_model_facts_are_used() -> None:
     ]
 
 
-async def test_context_size_is_unknown_at_other_addresses() -> None:
-    async with ModelServer([ModelAnswer("ok")]) as server:
+async def test_context_size_at_other_addresses_is_known_by_name() -> None:
+    async with ModelServer([ModelAnswer("ok"), ModelAnswer("ok")]) as server:
         registry = models({**server.environment("openai")})
-        elsewhere = await registry.resolve(ModelName("openai", "gpt-5"))
-        await ask(elsewhere)
-        assert elsewhere.context_size is None
+        known = await registry.resolve(ModelName("openai", "gpt-5"))
+        unknown = await registry.resolve(ModelName("openai", "qwen3"))
+        await ask(known)
+        await ask(unknown)
+        assert (known.context_size, unknown.context_size) == (400_000, None)
         await registry.aclose()
 
 

@@ -614,7 +614,7 @@ def test_anthropic_request_joins_messages_and_marks_the_cache() -> None:
             }
         ],
         "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "a"}]},
+            {"role": "user", "content": [{"type": "text", "text": "a", "cache_control": mark}]},
             {
                 "role": "assistant",
                 "content": [

@@ -326,8 +326,8 @@ class Editor:
 
 
 def chosen(question: Any, kind: str) -> Any:
-    """Return the result that chooses the option of this kind."""
-    [option] = [option["optionId"] for option in question["options"] if option["kind"] == kind]
+    """Return the result that chooses the first option of this kind."""
+    option = next(option["optionId"] for option in question["options"] if option["kind"] == kind)
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
@@ -341,9 +341,13 @@ def updates_in(messages: Iterable[Message], session: str) -> list[Any]:
 
 
 def environment(home: Path, **more: str) -> dict[str, str | None]:
-    """Return the changes to our environment for the agent: its own home, and only the given credentials."""
+    """Return the changes to our environment for the agent: its own home, and only the given credentials.
+
+    Its model is `rehearsal`, unless `more` has a key or an empty `ACCORD_MODEL`.
+    """
     taken: dict[str, str | None] = {name: None for name in os.environ if name.endswith(_CREDENTIAL_SUFFIXES)}
-    return {**taken, "ACCORD_HOME": str(home), "HOME": str(home), **more}
+    model = "" if any(name.endswith("_API_KEY") for name in more) else "rehearsal"
+    return {**taken, "ACCORD_HOME": str(home), "HOME": str(home), "ACCORD_MODEL": model, **more}
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -185,7 +185,9 @@ _accord() {
         'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions tour doctor completion'; fi ;;
         'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --strict'; else :; fi ;;
         'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
-        'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else :; fi ;;
+        'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else _accord_words 'rules'; fi ;;
+        'accord agent rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'revoke'; fi ;;
+        'accord agent rules revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --all'; else :; fi ;;
         'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --node --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
         'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain --cluster'; else :; fi ;;
@@ -226,7 +228,7 @@ _accord() {
         'accord sessions fork') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions delete') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord tour') if [[ $cur == -* ]]; then _accord_words '-h --help -y --yes'; else :; fi ;;
-        'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help'; else :; fi ;;
+        'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help --online'; else :; fi ;;
         'accord completion') if [[ $cur == -* ]]; then _accord_words '-h --help'; else _accord_words 'bash zsh fish powershell agents'; fi ;;
     esac
 }

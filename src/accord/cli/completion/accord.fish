@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -69,6 +69,7 @@ complete -c accord -n '__accord_at \'accord chat\'' -l mode -x -d 'mode to use, 
 complete -c accord -n '__accord_at \'accord chat\'' -l permissions -xa 'ask reads all none' -d 'what the agent may do: ask (default), reads (default without a terminal), all, none'
 complete -c accord -n '__accord_at \'accord chat\'' -l trust -d 'trust the project\'s acp.json, for this run only'
 complete -c accord -n '__accord_at \'accord chat\'' -a '(accord completion agents 2>/dev/null)'
+complete -c accord -n '__accord_at \'accord agent\'' -a rules -d ''
 complete -c accord -n '__accord_at \'accord agent\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord agent\'' -l model -x -d 'provider:name, a provider alone, or rehearsal'
 complete -c accord -n '__accord_at \'accord agent\'' -l mode -x -d 'what the agent may do without asking: read-only, ask, workspace-write, full-access, plan'
@@ -84,6 +85,11 @@ complete -c accord -n '__accord_at \'accord agent\'' -l max-session-tokens -x -d
 complete -c accord -n '__accord_at \'accord agent\'' -l max-session-requests -x -d 'end turns after this many model requests in the session'
 complete -c accord -n '__accord_at \'accord agent\'' -l login -x -d 'store the key of a model provider and exit, or add a server as NAME=URL; without a terminal, read the key from stdin'
 complete -c accord -n '__accord_at \'accord agent\'' -l logout -x -d 'delete the key of a provider, or all keys, and exit'
+complete -c accord -n '__accord_at \'accord agent rules\'' -a revoke -d ''
+complete -c accord -n '__accord_at \'accord agent rules\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord agent rules\'' -l json -d 'print the rules as JSON'
+complete -c accord -n '__accord_at \'accord agent rules revoke\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord agent rules revoke\'' -l all -d 'revoke all rules'
 complete -c accord -n '__accord_at \'accord serve\'' -a token -d 'new, list, revoke'
 complete -c accord -n '__accord_at \'accord serve\'' -a audit -d 'verify'
 complete -c accord -n '__accord_at \'accord serve\'' -s h -l help -d 'show this help message and exit'
@@ -334,5 +340,6 @@ complete -c accord -n '__accord_at \'accord sessions delete\'' -l trust -d 'trus
 complete -c accord -n '__accord_at \'accord tour\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord tour\'' -s y -l yes -d 'do not wait for Enter; allow the edit'
 complete -c accord -n '__accord_at \'accord doctor\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord doctor\'' -l online -d 'also test each key and address with a request to its provider'
 complete -c accord -n '__accord_at \'accord completion\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord completion\'' -a 'bash zsh fish powershell agents'

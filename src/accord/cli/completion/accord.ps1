@@ -70,6 +70,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--trust' = 'trust the project''s acp.json, for this run only'
         }
         'accord agent' = @{
+            'rules' = ''
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--model' = 'provider:name, a provider alone, or rehearsal'
@@ -86,6 +87,17 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--max-session-requests' = 'end turns after this many model requests in the session'
             '--login' = 'store the key of a model provider and exit, or add a server as NAME=URL; without a terminal, read the key from stdin'
             '--logout' = 'delete the key of a provider, or all keys, and exit'
+        }
+        'accord agent rules' = @{
+            'revoke' = ''
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--json' = 'print the rules as JSON'
+        }
+        'accord agent rules revoke' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--all' = 'revoke all rules'
         }
         'accord serve' = @{
             'token' = 'new, list, revoke'
@@ -456,6 +468,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord doctor' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
+            '--online' = 'also test each key and address with a request to its provider'
         }
         'accord completion' = @{
             '-h' = 'show this help message and exit'

@@ -119,6 +119,8 @@ async def compact(
     summary_text = SummaryText()
     if model is not None and model.provider != REHEARSAL:  # the rehearsal model cannot summarize
         limit = counts.limit - counts.note_tokens
+        if model.context_size:
+            limit = min(limit, request_limit(model.context_size) - counts.note_tokens)
         summary_text = await ask_summary(
             model, cut.removed_with_prompt, limit, focus=inputs.focus, on_event=on_event
         )

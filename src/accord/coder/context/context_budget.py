@@ -127,7 +127,7 @@ class ContextBudget:
             focus=focus,
             force_summary=force_summary,
         )
-        summary_model = model if self._breaker.may_ask_model else None
+        summary_model = await self._runtime.small_model(model) if self._breaker.may_ask_model else None
 
         def on_event(event: ModelEvent) -> None:
             if isinstance(event, Retrying):

@@ -149,6 +149,11 @@ class AnthropicFormat(WireFormat):
                 for tool in asked.tools
             ]
             body["tools"][-1]["cache_control"] = _CACHE_MARK
+        users = [message["content"][-1] for message in body["messages"] if message["role"] == "user"]
+        if len(users) > 1 and users[-2].get("text", "-"):  # an empty text cannot be marked
+            # The server looks only some blocks back from a mark for an earlier one: a step with many results
+            # would lose the cache of everything before it.
+            users[-2]["cache_control"] = _CACHE_MARK
         if self.endpoint.base_url is None:
             body["cache_control"] = _CACHE_MARK  # the server marks the end of the history
         else:

@@ -109,7 +109,7 @@ class Endpoints:
         if preset is not None:
             base_url = base_url or preset_address(name, self._environment, model)
             kind = config.kind or preset_kind(name, model)
-        if name == "openai" and base_url is not None and not _is_openai(base_url):
+        if name == "openai" and base_url is not None and not is_openai(base_url):
             kind = config.kind or "openai-chat"
         needs_key = config.needs_key
         if needs_key is None:
@@ -162,7 +162,8 @@ def family_of(name: str) -> str:
     return "openai" if name in ("openai-chat", "openai-responses") else name
 
 
-def _is_openai(url: str) -> bool:
+def is_openai(url: str) -> bool:
+    """Return whether an address is one of OpenAI."""
     host = urlsplit(url).hostname or ""
     return host == _OPENAI_HOST or host.endswith(f".{_OPENAI_HOST}")
 

@@ -36,6 +36,8 @@ class ModelRequest(Struct, frozen=True):
     tools: Sequence[ToolSpec] = ()
     effort: Effort | None = None
     """None means the provider's default."""
+    cache_key: str = ""
+    """The same for requests with a common beginning, so that the provider finds it in its cache."""
 
 
 class TextDelta(Struct, frozen=True):
@@ -85,6 +87,8 @@ class Retrying(Struct, frozen=True):
     reason: str
     began: bool = False
     """Whether a part of the answer had arrived."""
+    next_model: str = ""
+    """The model that is asked instead, if it is another one."""
 
 
 ModelEvent: TypeAlias = TextDelta | ThoughtDelta | ToolUse | RequestUsage | Stopped | Retrying

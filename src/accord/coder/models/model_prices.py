@@ -46,6 +46,20 @@ def known_model(provider: str, name: str) -> KnownModel | None:
     return models[max(matches, key=len)] if matches else None
 
 
+def known_by_name(name: str) -> KnownModel | None:
+    """Return the model that a name at another server means, such as `anthropic/claude-sonnet-4.5`.
+
+    Names may have the provider or a region before them, and a version of the server behind them.
+    """
+    if name.endswith(":free"):
+        return None
+    text = name.lower().rpartition("/")[2].partition(":")[0]
+    text = re.sub(r"^(?:[a-z]+\.)+(?=claude|gpt|gemini|o\d)|-v\d+$", "", text)
+    names = (text, re.sub(r"(?<=\d)\.(?=\d)", "-", text))
+    found = (known_model(provider, one) for provider in _table() for one in names)
+    return next((model for model in found if model is not None), None)
+
+
 @cache
 def _table() -> dict[str, dict[str, KnownModel]]:
     data = files("accord.coder.models").joinpath("model_prices.json").read_bytes()

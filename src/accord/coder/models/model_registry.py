@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -16,7 +16,8 @@ from accord.coder.library_imports import provider_loaded
 from accord.coder.models.credentials import provider_variable
 from accord.coder.models.endpoint_presets import PRESETS
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
-from accord.coder.models.model import Model, ModelError
+from accord.coder.models.fallback_model import FallbackModel
+from accord.coder.models.model import ErrorKind, Model, ModelError
 from accord.coder.models.model_name import (
     MODEL_VARIABLE,
     REHEARSAL,
@@ -44,6 +45,11 @@ Resolver: TypeAlias = Callable[[ModelName], Model | Awaitable[Model | None] | No
 
 None means that Accord resolves the name.
 """
+
+
+_ANY_FAILURE: Final[tuple[ErrorKind, ...]] = (
+    "auth", "rate", "overloaded", "bad_request", "context_full", "network", "other",
+)  # fmt: skip
 
 
 class ModelChoice(Struct, frozen=True):
@@ -108,6 +114,7 @@ class ModelRegistry:
         self._connections = ModelConnections(self.config.requests)
         self._lists = ModelListCache(self._connections, clock)
         self._models: dict[tuple[ModelName, Endpoint], RemoteModel] = {}
+        self._reported: set[str] = set()
         self.local_names: list[str] = []
         """The local servers that were found last."""
 
@@ -136,14 +143,17 @@ class ModelRegistry:
         images = self._facts(name).images
         return guess_vision(name.name) if images is None else images
 
-    async def resolve(self, name: ModelName) -> Model:
-        """Return the model. Raises ModelError, with kind `auth` if its key is missing."""
+    async def resolve(self, name: ModelName, *, named: bool = True) -> Model:
+        """Return the model. Raises ModelError, with kind `auth` if its key is missing.
+
+        `named`: whether the user chose it. The rehearsal follows commands only then.
+        """
         if self._resolver is not None and (model := await self._from_resolver(name, self._resolver)):
             return model
         if name.provider == REHEARSAL:
             from accord.coder.models.rehearsal_model import RehearsalModel
 
-            return RehearsalModel(self._facts(name).context or REHEARSAL_CONTEXT)
+            return RehearsalModel(self._facts(name).context or REHEARSAL_CONTEXT, named=named)
         if missing := missing_key(name.provider, self.endpoints):
             raise ModelError("auth", missing)
         endpoint = self.endpoints.get(name.provider, name.name)
@@ -164,6 +174,38 @@ class ModelRegistry:
         remote.reported_images = None if found is None else found.images
         return remote
 
+    async def resolve_with_fallbacks(self, name: ModelName, *, named: bool = True) -> Model:
+        """Return the model, with the fallback models of the configuration behind it.
+
+        Raises ModelError, and UnknownModel for a name in the configuration.
+        """
+        model = await self.resolve(name, named=named)
+        if name.provider == REHEARSAL:
+            return model
+        fallbacks = [self.find(text) for text in self.config.fallback_models]
+        others = [await self.resolve(other) for other in fallbacks if other != name and self._usable(other)]
+        return FallbackModel([model, *others]) if others else model
+
+    async def small_model(self, model: Model) -> Model:
+        """Return the small model of the configuration, with `model` behind it; `model` if there is none.
+
+        Raises UnknownModel.
+        """
+        if self.config.small_model is None or model.provider == REHEARSAL:
+            return model
+        name = self.find(self.config.small_model)
+        if name == (model.provider, model.name) or not self._usable(name):
+            return model
+        return FallbackModel([await self.resolve(name), model], after=_ANY_FAILURE)
+
+    def _usable(self, name: ModelName) -> bool:
+        """Whether a model of the configuration has its key. Logs the reason once if not."""
+        reason = None if self._resolver is not None else missing_key(name.provider, self.endpoints)
+        if reason is not None and reason not in self._reported:
+            self._reported.add(reason)
+            _log.warning("%s is not used: %s", name, reason)
+        return reason is None
+
     def known_models(self, provider: str) -> Sequence[AvailableModel]:
         """Return the provider's models without a request: its last list, else those of the configuration."""
         if provider == REHEARSAL:
@@ -179,6 +221,15 @@ class ModelRegistry:
             return self.known_models(provider)
         models = await self._lists.get(self.endpoints.get(provider))
         return self._configured(provider) if models is None else models
+
+    async def count_models(self, endpoint: Endpoint) -> int | None:
+        """Test a server's address and key; return the number of its models, None without a list.
+
+        Raises ModelError. Call it only after the provider code is loaded.
+        """
+        from accord.coder.models.provider_request import count_models
+
+        return await count_models(endpoint, self._connections.http())
 
     async def loaded_context(self, name: ModelName) -> int | None:
         """Return the context size with which a local server has loaded a model; None if it does not say.

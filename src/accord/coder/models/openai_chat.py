@@ -69,6 +69,8 @@ class OpenAIChatFormat(OpenAIFormat):
             body["reasoning_effort"] = effort
         if self.cache_marks:
             body["prompt_cache_options"] = CACHE_OPTIONS
+        if asked.cache_key and self.takes_cache_key:
+            body["prompt_cache_key"] = asked.cache_key
         return body
 
     def reader(self) -> AnswerReader:

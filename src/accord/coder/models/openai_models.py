@@ -3,7 +3,7 @@
 import os
 from typing import Any, Final, NamedTuple, cast
 
-from accord.coder.models.endpoints import Endpoint
+from accord.coder.models.endpoints import Endpoint, is_openai
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.wire_format import WireFormat, count, members_of
 from accord.coder.user_config import ModelFacts
@@ -85,6 +85,8 @@ class OpenAIFormat(WireFormat):
     def __init__(self, endpoint: Endpoint, model: str, facts: ModelFacts) -> None:
         super().__init__(endpoint, model, facts)
         self.features: OpenAIModel = openai_model(model)
+        official = endpoint.base_url is None or endpoint.family == "azure" or is_openai(endpoint.base_url)
+        self.takes_cache_key: bool = official  # some compatible servers refuse members that they do not know
         self.cache_marks: bool = endpoint.base_url is None and self.features.cache_marks
 
     def headers(self) -> dict[str, str]:

@@ -71,6 +71,8 @@ class OpenAIResponsesFormat(OpenAIFormat):
                 body["instructions"] = asked.system
         if self.cache_marks:
             body["prompt_cache_options"] = CACHE_OPTIONS
+        if asked.cache_key and self.takes_cache_key:
+            body["prompt_cache_key"] = asked.cache_key
         if asked.tools:
             body["tools"] = [_tool(tool) for tool in asked.tools]
         if self.facts.max_output is not None:

@@ -138,7 +138,7 @@ def to_model_error(failure: ProviderFailure, endpoint: Endpoint, model: str) -> 
     status = _status(failure)
     kind, problem_and_advice, final = _classify(failure, status, endpoint)
     problem, _, advice = problem_and_advice.partition("; ")
-    line = f"{endpoint.name}:{model}: {problem}"
+    line = f"{endpoint.name}:{model}: {problem}" if model else f"{endpoint.name}: {problem}"
     if status is not None:
         line += f" ({status})"
     if details := one_line(failure.text, endpoint.key):

@@ -22,7 +22,7 @@ from accord import __version__
 from accord.coder.model_history import AssistantMessage
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.models.model import ModelError, ModelRequest, RequestUsage, Stopped
-from accord.coder.models.model_prices import cost_of, known_model
+from accord.coder.models.model_prices import cost_of, known_by_name, known_model
 from accord.coder.models.model_registry import AvailableModel
 from accord.coder.models.provider_errors import (
     ProviderFailure,
@@ -65,7 +65,10 @@ class ProviderRequest:
         self._facts = facts
         self._http = http
         self._format = wire_format(endpoint, name, facts)
-        self._known = known_model(endpoint.family, name) if endpoint.is_official else None
+        if endpoint.is_official:
+            self._known = known_model(endpoint.family, name)
+        else:  # behind a proxy, or at another provider; a server of the user's own costs nothing
+            self._known = None if endpoint.is_local else known_by_name(name)
 
     @property
     def context_size(self) -> int | None:
@@ -168,6 +171,36 @@ async def fetch_models(endpoint: Endpoint, http: httpx2.AsyncClient) -> list[Ava
     except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
         failure = "the list is unreadable"
     raise ModelError("network", one_line(f"{endpoint.name}: no list of models: {failure}", endpoint.key))
+
+
+_KEY_PATHS: Final = {"openrouter": ("/key",)}
+"""Paths that need the key, of servers that list their models without one."""
+_NO_LIST: Final = (404, 405, 501)
+
+
+async def count_models(endpoint: Endpoint, http: httpx2.AsyncClient) -> int | None:
+    """Test the address and the key of a server, and return the number of its models; None without a list.
+
+    Raises ModelError with the problem and what to do.
+    """
+    its_format = wire_format(endpoint)
+    headers = {"accept": "application/json", **its_format.headers()}
+    status, body = 0, b""
+    failure: ProviderFailure | None = None
+    for path in (*_KEY_PATHS.get(endpoint.family, ()), its_format.list_path):
+        try:
+            url = address(endpoint, its_format) + path
+            status, body = await get_body(http, ModelHttpRequest(url, headers))
+        except ProviderFailure as error:
+            failure = error
+        if failure is None and status not in (200, *_NO_LIST):
+            failure = failure_of_body(status, body, {})
+        if failure is not None:
+            raise to_model_error(failure, endpoint, "")
+    try:
+        return len(list(_read_list(endpoint, msgspec.json.decode(body)))) if status == 200 else None
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        return None
 
 
 def _read_list(endpoint: Endpoint, response: Any) -> Iterator[AvailableModel]:

@@ -51,21 +51,25 @@ class RehearsalModel:
     sees_images: bool = False
     efforts: Sequence[Effort] = ()
 
-    def __init__(self, context_size: int = REHEARSAL_CONTEXT) -> None:
+    def __init__(self, context_size: int = REHEARSAL_CONTEXT, *, named: bool = True) -> None:
+        """`named`: whether the user named this model. It follows commands only then."""
         self.context_size: int | None = context_size
         self._context_size = context_size
+        self._named = named
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the answer.
 
         Lets other tasks run between them, so that a cancel takes effect.
         """
-        for event in answer(request, self._context_size):
+        for event in answer(request, self._context_size, named=self._named):
             yield event
             await asyncio.sleep(0)
 
 
-def answer(request: ModelRequest, context_size: int = REHEARSAL_CONTEXT) -> Iterator[ModelEvent]:
+def answer(
+    request: ModelRequest, context_size: int = REHEARSAL_CONTEXT, *, named: bool = True
+) -> Iterator[ModelEvent]:
     """Yield the events of the answer to a request."""
     input_tokens = _tokens_of(request)
     if input_tokens > context_size:
@@ -73,7 +77,7 @@ def answer(request: ModelRequest, context_size: int = REHEARSAL_CONTEXT) -> Iter
             "context_full",
             f"rehearsal: {input_tokens} tokens do not fit into {context_size}; compact the session",
         )
-    parts = list(next_parts(request))
+    parts: list[TextPart | ThoughtPart | ToolUse] = list(next_parts(request)) if named else [_NOT_NAMED]
     for part in parts:
         if isinstance(part, TextPart):
             yield from (TextDelta(piece) for piece in _pieces(part.text))
@@ -296,6 +300,15 @@ _HELP: Final = (
     "`plan: a; b; c`, `ask: which color?`, `think: ...`, `delegate: ...`, `say: ...`; "
     "join several with `then`."
 )
+
+_NOT_NAMED: Final = TextPart(
+    f"{_INTRODUCTION}\n\n"
+    "To connect a real model, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GOOGLE_API_KEY, or run "
+    "`accord agent --login`; with a local server, choose one as `ollama:NAME`. "
+    "I follow plain commands such as `read README.md` only if you choose me by name: `/model rehearsal`, or "
+    "`--model rehearsal`."
+)
+"""The answer to every prompt if no model is set up, and the user did not name this one."""
 
 _LOOK_AROUND: Final = RehearsalCommand("look around", "list_files", {"path": "."})
 _READ_FIRST: Final = re.compile(r"\bread it (?:first|again)\b")

@@ -19,6 +19,7 @@ from accord.coder.tools.tool import CallSubject, PreparedCall, Tool, ToolFailure
 from accord.errors import AccordError
 from accord.policy.audit_log import DecisionLog, redacted
 from accord.policy.mode_names import Mode
+from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy, only_reads
 from accord.policy.request import ActionRequest, Category, Decision, Grants, SessionDirectories
 from accord.policy.secret_files import is_secret
@@ -147,6 +148,7 @@ class PermissionGate:
         mode: Callable[[], Mode],
         sandbox: SandboxStatus,
         question_seconds: float | None,
+        kept_rules: PermissionStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """`seconds` is the timeout of a question; None waits until the turn ends."""
@@ -154,6 +156,7 @@ class PermissionGate:
         """Replaced when the user trusts the project's rules; call `reconsider` after that."""
         self.directories = directories
         self.grants: Grants = Grants()
+        self._kept_rules = kept_rules
         self._audit = audit
         self._session_id = session_id
         self._mode = mode
@@ -214,6 +217,17 @@ class PermissionGate:
         """Ask again after a timeout in the last turn, and drop the read permissions of that turn."""
         self._timed_out = False
         self._readable_paths = ()
+        self._load_kept_rules()
+
+    def _load_kept_rules(self) -> None:
+        """Read what the user always allows: another session or `accord agent rules` may have changed it."""
+        if self._kept_rules is None:
+            return
+        try:
+            self.grants.kept = self._kept_rules.grants(self.directories.cwd)
+        except AccordError as error:
+            self.grants.kept = frozenset()
+            _LOG.error("%s", error)
 
     def reconsider(self) -> None:
         """Decide open questions again, because the mode, the rules or the sandbox changed."""
@@ -255,6 +269,8 @@ class PermissionGate:
 
     def _decide_once(self, request: ActionRequest, subject: CallSubject) -> Decision:
         decision = self.policy.decide(request)
+        if subject.asks_itself and decision.effect == "ask" and decision.rule == f"mode {request.mode}":
+            return Decision("allow", "each act of the sub-agent needs its own permission", "sub-agent")
         if request.command is None or subject.sandboxed or decision.effect == "deny":
             return decision
         if unavailable_reason := self._sandbox.unavailable_reason:
@@ -271,7 +287,7 @@ class PermissionGate:
     async def _ask_user(
         self, tool: Tool, call: PreparedCall, ask: AskPermission, request: ActionRequest, decision: Decision
     ) -> PermissionRuling:
-        options = options_for(request, decision)
+        options = options_for(request, decision, can_keep=self._kept_rules is not None)
         question = asyncio.ensure_future(_safe_ask(ask, options, decision))
         changed = asyncio.Event()
         self._open_questions.add(changed)
@@ -337,16 +353,29 @@ class PermissionGate:
                 self._log_decision(latest_request, latest_decision, user_answer)
                 return _denied_ruling(latest_decision)
         note = redacted(answer.message) or ("" if answer.reason == "selected" else answer.reason)
+        if user_answer.kept is not None:
+            note = f"kept for the {user_answer.kept}"
         error = self._log_decision(request, decision, user_answer, note)
         if user_answer.allowed and error is not None:
             return _unlogged_ruling(decision, error)
         remember(request, decision, user_answer)
+        self._keep(decision, user_answer)
         if user_answer.always or request.url is not None:
             self.reconsider()
         if not user_answer.allowed:
             return _refused_ruling(decision, answer)
         self._allow_reading(request)
         return _allowed_ruling(decision)
+
+    def _keep(self, decision: Decision, answer: UserAnswer) -> None:
+        """Keep an answer for the project or the user. If that fails, it still counts for the session."""
+        if answer.kept is None or decision.scope is None or self._kept_rules is None:
+            return
+        try:
+            self._kept_rules.keep(decision.scope, self.directories.cwd if answer.kept == "project" else None)
+        except (OSError, AccordError) as error:
+            _LOG.error("the answer counts for this session only: %s", error)
+        self._load_kept_rules()
 
     # -- results ---------------------------------------------------------------------------------------------
 

@@ -85,6 +85,8 @@ class SessionChoices(Struct, omit_defaults=True):
 
     model: str
     effort: Effort | None = None
+    named: bool = False
+    """Whether the client chose the rehearsal by name, although no setting names it."""
 
 
 class StoredSessionState(Struct):
@@ -137,6 +139,9 @@ class CoderSession:
         self.agent_session = agent_session
         self.journal = journal
         self.model: ModelName = model
+        self.model_is_named: bool = True
+        """False for the rehearsal if it is used only because no model is set up."""
+        self._named_by_client = stored.choices is not None and stored.choices.named
         self.effort: Effort | None = resources.config.models.effort
         self.history: ModelHistory = ModelHistory(journal, stored.messages)
         self.plan: Sequence[PlanEntry] = stored.plan
@@ -181,7 +186,8 @@ class CoderSession:
 
     def log_choices(self) -> None:
         """Log the chosen model and effort."""
-        self.journal.record(CHOICES_RECORD, to_builtins(SessionChoices(str(self.model), self.effort)))
+        choices = SessionChoices(str(self.model), self.effort, self._named_by_client)
+        self.journal.record(CHOICES_RECORD, to_builtins(choices))
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -202,8 +208,10 @@ class CoderSession:
             self._runtime.mode_changed()
 
     def use_model(self, model: ModelName) -> None:
-        """Use this model from the next request on."""
+        """Use this model from the next request on. The client named it."""
+        self._named_by_client |= not self.model_is_named and model == self.model
         self.model = model
+        self.model_is_named = True
         self.log_choices()
 
     def use_effort(self, effort: Effort | None) -> None:

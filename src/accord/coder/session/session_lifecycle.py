@@ -12,7 +12,7 @@ from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
 from accord.coder.model_history import note_message
-from accord.coder.models.model_name import ModelName
+from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
 from accord.coder.resources import write_stderr
 from accord.coder.session import session_options
@@ -116,6 +116,7 @@ class SessionLifecycle:
                 session = CoderSession(
                     self._resources, agent_session, journal, choice.model, StoredSessionState()
                 )
+                session.model_is_named = choice.source != "rehearsal"
                 self._publish(agent_session, session, mode_of(self._resources.first_mode))
                 session.log_choices()
                 self._log_servers(session)
@@ -234,6 +235,7 @@ class SessionLifecycle:
             session = CoderSession(
                 self._resources, agent_session, journal, self._session_model(stored), stored
             )
+            session.model_is_named = self._is_named(session.model, stored)
             if interrupted:
                 session.history.add(note_message(_INTERRUPTED))
             self._log_changed_servers(session, stored)
@@ -274,6 +276,16 @@ class SessionLifecycle:
                     return name
                 _LOG.warning("a session continues with another model: %s", missing)
         return self._default_model_choice().model
+
+    def _is_named(self, model: ModelName, stored: StoredSessionState) -> bool:
+        """Whether the user named the model: by a setting or in the session. Only the rehearsal may not be."""
+        if model.provider != REHEARSAL or (stored.choices is not None and stored.choices.named):
+            return True
+        try:
+            choice = self._resources.models.choose(self._resources.options.model)
+        except UsageError:
+            return False
+        return choice.model == model and choice.source != "rehearsal"
 
     def _publish(self, agent_session: AgentSession, session: CoderSession, mode: "Mode") -> None:
         agent_session.modes = session_options.modes(mode)

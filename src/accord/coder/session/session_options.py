@@ -106,7 +106,7 @@ async def set_model(session: CoderSession, text: str, *, notify: bool = False) -
     ):
         raise AuthRequired(missing)
     previous = session.model
-    if name != previous:
+    if name != previous or not session.model_is_named:
         session.use_model(name)
         preload(resources.models, name)
     await session.agent_session.set_options(options(session), notify=notify and name != previous)

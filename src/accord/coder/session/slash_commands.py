@@ -277,12 +277,12 @@ async def run_model(text: str, turn: Turn, runtime: "SessionRuntime") -> Command
     if not text:
         await ask_for_models(session, local=True)
         return CommandReply(_model_list(str(session.model), _model_choices(turn)))
-    previous = session.model
+    previous, was_named = session.model, session.model_is_named
     try:
         name = await set_model(session, text, notify=True)
     except RpcError as error:
         return CommandReply(f"The model stays `{previous}`: {one_line(error.message, 500)}")
-    if name == previous:
+    if name == previous and was_named:
         return CommandReply(f"The model is already `{name}`.")
     return CommandReply(f"The model is `{name}` now.")
 

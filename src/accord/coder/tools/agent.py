@@ -26,7 +26,7 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCa
             raise ToolFailure("there are no sub-agents here", "do the task yourself")
         return await context.delegate(Delegation(title, arguments.prompt), report)
 
-    return PreparedCall(title=one_line(f"Delegate: {title}"), subject=CallSubject(), run=run)
+    return PreparedCall(title=one_line(f"Delegate: {title}"), subject=CallSubject(asks_itself=True), run=run)
 
 
 AGENT: Final = BuiltInTool("agent", "execute", "execute", AgentArguments, prepare)

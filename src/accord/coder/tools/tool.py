@@ -55,6 +55,8 @@ class CallSubject:
     """Whether the MCP server declares that the tool changes nothing."""
     sandboxed: bool = False
     """Whether the command runs in the sandbox."""
+    asks_itself: bool = False
+    """Whether each act of the call is a call of its own, with its own permission."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class AgentLoop:
     may_end: Callable[[], bool]
     """Called when the model asks for no tool: whether the user has sent nothing meanwhile."""
     effort: Effort | None = None
+    cache_key: str = ""
     on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
     """Called with the usage of each request."""
     compact_if_needed: Callable[[ModelRequest, bool], Awaitable[bool]]
@@ -93,7 +94,8 @@ class AgentLoop:
 
     def request(self) -> ModelRequest:
         """The next model request."""
-        return ModelRequest(self.system, self.history.repaired(), self.tool_runner.specs(), self.effort)
+        messages, tools = self.history.repaired(), self.tool_runner.specs()
+        return ModelRequest(self.system, messages, tools, self.effort, self.cache_key)
 
     async def _next_answer(self) -> Stopped:
         """Get one answer and add it to the history. Compacts and retries if the request is too large."""
@@ -153,4 +155,6 @@ class AgentLoop:
 
 def retry_notice(event: Retrying) -> tuple[str, str]:
     """The title and the reason that the user sees when a request is retried."""
+    if event.next_model:
+        return f"Continuing with {event.next_model}", event.reason
     return f"Trying again in {event.seconds:.0f} s (attempt {event.attempt})", event.reason

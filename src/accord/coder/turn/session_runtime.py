@@ -12,6 +12,7 @@ from msgspec import UNSET
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
 from accord.coder.context.context_budget import ContextBudget
+from accord.coder.context.session_title import write_title
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
@@ -54,6 +55,7 @@ from accord.errors import (
     UsageError,
 )
 from accord.policy.audit_log import DecisionLog
+from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy
 from accord.policy.request import SessionDirectories
 from accord.schema.content import PromptResponse, StopReason, TextContent
@@ -84,6 +86,7 @@ class SessionRuntime:
             mode=lambda: session.mode,
             sandbox=self.sandbox,
             question_seconds=settings.question_seconds,
+            kept_rules=PermissionStore(),
             clock=session.clock,
         )
         self.terminals: ClientTerminals = ClientTerminals(
@@ -100,6 +103,7 @@ class SessionRuntime:
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
         self._checked_model: ModelName | None = None
+        self._title_asked = bool(session.history.messages)
 
     @classmethod
     async def create(cls, session: "CoderSession") -> Self:
@@ -173,9 +177,13 @@ class SessionRuntime:
         await self.prompt_builder.build()
         self._allow_temp_folder()
         context = self.context(turn, model)
-        context = replace(context, delegate=create_delegate(self, turn, model, context, usage))
+        helper = await self.small_model(model)
+        helper_context = replace(context, sees_images=helper.sees_images)
+        context = replace(context, delegate=create_delegate(self, turn, helper, helper_context, usage))
         loop = self.agent_loop(turn, model, session.history, context, usage=usage)
         reason = await loop.run()
+        if reason == "end_turn":
+            self._improve_title(turn)
         if reason == "refusal":
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
@@ -231,6 +239,7 @@ class SessionRuntime:
             request_limit=limits.requests() if is_session else limits.subagent_requests(),
             may_end=may_end,
             effort=session.effort,
+            cache_key=session.id,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
         )
@@ -279,7 +288,14 @@ class SessionRuntime:
 
     async def model(self) -> Model:
         """The chosen model. Raises ModelError."""
-        return await self.session.resources.models.resolve(self.session.model)
+        session = self.session
+        return await session.resources.models.resolve_with_fallbacks(
+            session.model, named=session.model_is_named
+        )
+
+    async def small_model(self, model: Model) -> Model:
+        """The cheaper model for summaries, titles and sub-agents, with `model` behind it; else `model`."""
+        return await self.session.resources.models.small_model(model)
 
     def _check_window(self) -> None:
         """With the first answer of a model: compare the context that its server has loaded."""
@@ -335,6 +351,14 @@ class SessionRuntime:
         if title:
             session.has_title = True
             await turn.title(title)
+
+    def _improve_title(self, turn: Turn) -> None:
+        """After the first turn: let the cheaper model write the title, if the user configured one."""
+        session = self.session
+        if self._title_asked or session.resources.config.models.small_model is None:
+            return
+        self._title_asked = True
+        session.spawn(write_title(self, turn))
 
     async def _load_project_rules(self, turn: Turn) -> None:
         """With the first prompt: apply the rules of the project if the user trusts them."""

@@ -1,0 +1,66 @@
+"""Whether `accord run` has a usable model. Keep heavy imports out: most runs need none of them."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from accord.cli.command_parser import can_ask
+from accord.errors import AuthRequired, UsageError
+
+if TYPE_CHECKING:
+    from accord.client import ClientSession
+    from accord.coder.models import ModelRegistry
+    from accord.frontend.agent_config import ConfiguredAgent
+
+_REHEARSAL: Final = "rehearsal"
+_ADVICE: Final = (
+    "set a key such as ANTHROPIC_API_KEY, run `accord agent --login`, or choose one with --model{}; "
+    "`--model rehearsal` runs the built-in script"
+)
+
+
+async def check_model(
+    session: "ClientSession", agent: "ConfiguredAgent", cwd: str, note: Callable[[str], None]
+) -> None:
+    """Raise AuthRequired if the coding agent has only the rehearsal, and the user did not name that.
+
+    On a terminal, print a note instead.
+    """
+    current = next((option for option in session.state.settings.config_options if option.id == "model"), None)
+    if getattr(current, "current_value", None) != _REHEARSAL or _names_model(agent.command):
+        return
+    changes = agent.launch(cwd).env or {}
+    if "ACCORD_HOME" in changes or {**os.environ, **changes}.get("ACCORD_MODEL"):
+        return  # it has other settings, or the user named the model
+    from accord.coder.models import ModelRegistry
+
+    environment = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
+    try:
+        models = ModelRegistry(environment=environment)
+        choice = models.choose()
+    except UsageError:
+        return  # the agent reports it
+    if choice.source != _REHEARSAL:
+        return
+    if choice.missing_model is not None:
+        reason = choice.missing_model
+    else:
+        reason = f"no model is set up; {_ADVICE.format(await asyncio.to_thread(_local_example, models))}"
+    if not can_ask():
+        raise AuthRequired(reason)
+    note(f"{reason}. Until then, the script answers.")
+
+
+def _names_model(command: tuple[str, ...]) -> bool:
+    return any(word == "--model" or word.startswith("--model=") for word in command)
+
+
+def _local_example(models: "ModelRegistry") -> str:
+    """Return a model of a server on this machine as an example, if one runs."""
+    from accord.coder.models.local_servers import find_local_servers
+
+    for server in find_local_servers(models.endpoints):
+        if (model := server.first_model) is not None:
+            return f" (here runs {server.name}:{model.name})"
+    return ""
