@@ -321,7 +321,9 @@ def gateway_finding() -> DoctorFinding:
     )
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]
-    if tokens:
+    if (settings.cluster or {}).get("servers"):
+        remarks.append("tokens of the cluster; `accord serve token list` shows them")
+    elif tokens:
         remarks.append(count_text(len(tokens), "token"))
     else:
         remarks.append("no token yet; `accord serve token new` creates one")
