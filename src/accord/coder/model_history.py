@@ -312,3 +312,20 @@ def without_refused_prompt(history: Sequence[Message], prompt_index: int) -> lis
     if not isinstance(prompt, UserMessage) or prompt.note:
         raise UsageError(f"message {prompt_index} is not a prompt of the user")
     return repair(history[:prompt_index])
+
+
+def without_new_images(history: Sequence[Message], note: str) -> list[Message]:
+    """The history with a note in place of each image behind the last answer of the model.
+
+    `{}` in the note stands for the type of the image.
+    """
+    last = max((n for n, message in enumerate(history) if isinstance(message, AssistantMessage)), default=-1)
+    messages = list(history)
+    for number, message in enumerate(messages[last + 1 :], last + 1):
+        if not isinstance(message, AssistantMessage):
+            parts = [
+                TextPart(note.format(part.mime_type)) if isinstance(part, ImagePart) else part
+                for part in message.parts
+            ]
+            messages[number] = replace(message, parts=tuple(parts))
+    return messages

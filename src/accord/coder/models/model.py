@@ -136,6 +136,7 @@ class ModelError(AccordError):
         message: str,
         *,
         retry_after: float | None = None,
+        status: int | None = None,
         final: bool = False,
         partial_answer: AssistantMessage | None = None,
     ) -> None:
@@ -143,6 +144,8 @@ class ModelError(AccordError):
         self.kind: ErrorKind = kind
         self.retry_after: float | None = retry_after
         """Seconds the provider asked to wait."""
+        self.status: int | None = status
+        """The HTTP status of the provider's error."""
         self.final: bool = final or kind not in ("rate", "overloaded", "network")
         """Whether a retry of the same request would fail again."""
         self.partial_answer: AssistantMessage | None = partial_answer

@@ -149,7 +149,7 @@ def to_model_error(failure: ProviderFailure, endpoint: Endpoint, model: str) -> 
     if retry_after:
         line += f"; the provider asks to wait {retry_after:.0f} s"
     final |= failure.final or failure.headers.get("x-should-retry", "").strip().lower() == "false"
-    return ModelError(kind, line, retry_after=retry_after, final=final)
+    return ModelError(kind, line, retry_after=retry_after, status=status, final=final)
 
 
 def one_line(text: str, key: Secret | None) -> str:

@@ -216,6 +216,7 @@ def _last_error(error: ModelError, attempts: int, began: bool) -> ModelError:
         error.kind,
         f"{error}{kept_text}{attempts_text}",
         retry_after=error.retry_after,
+        status=error.status,
         final=error.final,
         partial_answer=error.partial_answer,
     )

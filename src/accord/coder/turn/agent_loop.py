@@ -10,7 +10,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
-from accord.coder.model_history import ModelHistory, UserMessage, note_message, text_of, tool_uses_of
+from accord.coder.model_history import (
+    ModelHistory,
+    UserMessage,
+    note_message,
+    text_of,
+    tool_uses_of,
+    without_new_images,
+)
 from accord.coder.models.model import (
     AnswerDraft,
     Effort,
@@ -29,6 +36,9 @@ from accord.schema.content import StopReason
 from accord.text_width import count_text
 
 TURN_CANCELLED: Final = "The user cancelled the turn here."
+_REFUSED_IMAGE: Final = (
+    "[image: {}, not shown to you: the provider refused the request with it; tell the user]"
+)
 COMPACTION_RETRIES: Final = 2
 """How many times in a row a request that is too large is compacted and sent again."""
 
@@ -108,6 +118,10 @@ class AgentLoop:
             try:
                 return await self._stream_answer(request)
             except ModelError as error:
+                if error.kind == "bad_request" and error.status in (400, 422) and self._drop_new_images():
+                    await self.output.notice("Left a picture out", str(error), severity="warning")
+                    request = self.request()
+                    continue
                 attempts += 1
                 if (
                     error.kind != "context_full"
@@ -118,6 +132,14 @@ class AgentLoop:
                 if not await self.compact_if_needed(request, True):
                     raise
                 request = self.request()
+
+    def _drop_new_images(self) -> bool:
+        """Replace images that no answer has followed yet by notes. Returns whether there were any."""
+        messages = without_new_images(self.history.messages, _REFUSED_IMAGE)
+        if messages != self.history.messages:
+            self.history.replace(messages, "refused")
+            return True
+        return False
 
     async def _stream_answer(self, request: ModelRequest) -> Stopped:
         draft = AnswerDraft()
