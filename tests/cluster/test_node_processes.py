@@ -22,7 +22,7 @@ from accord.errors import ConnectionClosed, RpcError
 from accord.gateway.access.access_tokens import new_token
 
 AGENT = str(Path(__file__).with_name("stored_agent.py"))
-TIMES = {"renew": 0.5, "deadline": 3.0, "lease": 4.0}
+TIMES = {"renew": 0.5, "deadline": 5.0, "lease": 6.0}
 
 
 @contextmanager
