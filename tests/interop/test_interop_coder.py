@@ -63,9 +63,10 @@ def test_an_allowed_edit_is_made_and_shown_as_a_diff(conversation: Conversation)
     asked = scenario.seen("permission")
     assert [option["kind"] for option in asked[0]["options"]] == [
         "allow_once",
-        *["allow_always"] * 3,
+        "allow_always",
         "reject_once",
         "reject_always",
+        *["allow_always"] * 2,
     ]
     assert len(conversation.scenario("permission-always").seen("permission")) == 1
     assert (conversation.folder / "two.txt").exists()

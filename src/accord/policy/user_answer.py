@@ -78,9 +78,9 @@ def options_for(
     return [
         PermissionOption("allow_once", "Allow", "allow_once"),
         PermissionOption("allow_always", f"{always} in this session", "allow_always"),
-        *kept,
         PermissionOption("reject_once", "Reject", "reject_once"),
         PermissionOption("reject_always", f"Always reject {scope_text} in this session", "reject_always"),
+        *kept,  # last: users know the others by their numbers
     ]
 
 

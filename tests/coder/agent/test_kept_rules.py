@@ -15,7 +15,7 @@ from accord.policy.permission_store import PermissionStore
 from accord.policy.request import ActionRequest, Grant, GrantScope, SessionDirectories
 
 RUN = [use("bash", command="touch made.txt")]
-OFFERED = ["allow_once", "allow_always", "allow_project", "allow_user", "reject_once", "reject_always"]
+OFFERED = ["allow_once", "allow_always", "reject_once", "reject_always", "allow_project", "allow_user"]
 
 
 @pytest.fixture(autouse=True)

@@ -101,10 +101,10 @@ async def test_iac_code_permission_answers(editor: Editor, answer: Any, runs: bo
     assert [option["optionId"] for option in question["options"]] == [
         "allow_once",
         "allow_always",
-        "allow_project",
-        "allow_user",
         "reject_once",
         "reject_always",
+        "allow_project",
+        "allow_user",
     ]
     assert question["toolCall"]["title"]
     assert question["toolCall"]["kind"] == "edit"

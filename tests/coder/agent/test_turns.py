@@ -105,9 +105,10 @@ async def test_allow_always_lasts_for_the_session_only(harness: AgentHarness):
         asked = await allow(client, "allow_always")
         assert [option["kind"] for option in asked["options"]] == [
             "allow_once",
-            *["allow_always"] * 3,
+            "allow_always",
             "reject_once",
             "reject_always",
+            *["allow_always"] * 2,
         ]
         assert asked["toolCall"]["toolCallId"] == client.updates_of("tool_call")[0]["toolCallId"]
         assert asked["toolCall"]["content"][0]["type"] == "diff"
