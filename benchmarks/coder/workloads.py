@@ -1,7 +1,9 @@
 """The workloads: each starts one agent and returns its figures."""
 
 import asyncio
+import os
 import statistics
+import subprocess
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -157,10 +159,52 @@ def _fill(path: Path, session: str, events: int) -> None:
     store.close()
 
 
+async def checkpoint(fixture: Fixture) -> Figures:
+    """Measure the snapshot before a command in a repository of 20,000 files, when nothing changed."""
+    if fixture.agent is not ACCORD:
+        return {}
+    from accord.coder.files.shadow_git import shadow_of
+
+    await asyncio.to_thread(_make_repository, fixture.project)
+    shadow = shadow_of(fixture.home / "shadow", str(fixture.project))
+    assert shadow is not None, "git is installed"
+    before = time.perf_counter()
+    shadow.snapshot()
+    first = time.perf_counter() - before
+    times: list[float] = []
+    cpu = _cpu_seconds()
+    for _ in range(10):
+        before = time.perf_counter()
+        shadow.snapshot()
+        times.append(time.perf_counter() - before)
+    return {
+        "checkpoint cost, first in a session, ms": first * 1e3,
+        "checkpoint cost, 20,000 unchanged files, ms": min(times) * 1e3,
+        "checkpoint cost, CPU ms": (_cpu_seconds() - cpu) / len(times) * 1e3,
+    }
+
+
+def _make_repository(project: Path) -> None:
+    for number in range(400):
+        folder = project / f"package{number // 20}" / f"module{number}"
+        folder.mkdir(parents=True)
+        for name in range(50):
+            (folder / f"file{name}.py").write_text(f"value = {number * 50 + name}\n")
+    author = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
+    for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "files"]):
+        subprocess.run(["git", *words], cwd=project, check=True)
+
+
+def _cpu_seconds() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
 WORKLOADS: dict[str, Callable[[Fixture], Awaitable[Figures]]] = {
     "start": start,
     "turns": turns,
     "cancel": cancel,
     "waiting": waiting,
     "load": load,
+    "checkpoint": checkpoint,
 }

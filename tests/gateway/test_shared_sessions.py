@@ -520,3 +520,35 @@ async def test_a_message_to_a_running_turn_reaches_the_agent_and_the_other_clien
         assert [update["content"]["text"] for update in replayed] == ["hello", "use tabs"]
         watcher = await harness.client(TokenRights("t2", "watcher", read_only=True))
         assert "read-only" in (await watcher.error("_session/steering", params))["message"]
+
+
+async def test_a_rewind_reaches_all_clients_and_hides_messages_from_later_ones(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        first, second = await two_clients(harness, tmp_path)
+        for text in ("one", "two"):
+            turn = first.prompt("s1", text)
+            harness.agent.reply(
+                await harness.agent.until_method("session/prompt"), {"stopReason": "end_turn"}
+            )
+            await first.answer_to(turn)
+        params = {"sessionId": "s1", "messageId": "m2", "scope": "both"}
+        rewind = first.ask("_session/rewind", params)
+        forwarded = await harness.agent.until_method("_session/rewind")
+        assert forwarded["params"] == params
+        marker = {"rewind": {"messageId": "m2", "messages": 1, "text": "two"}}
+        update = {"sessionUpdate": "session_info_update", "_meta": marker}
+        harness.agent.tell("s1", update)
+        harness.agent.reply(forwarded, {"canRewind": True})
+        updates, _ = await first.updates_until(rewind)
+        assert updates == [update]
+        while (seen := await second.update())["sessionUpdate"] != "session_info_update":
+            pass
+        assert seen == update
+        third = await harness.client()
+        replayed, _ = await third.load("s1", str(tmp_path))
+        assert [item["content"]["text"] for item in replayed if "content" in item] == ["one"]
+        assert not [item for item in replayed if item.get("_meta")], "the marker is applied once"
+        watcher = await harness.client(TokenRights("t2", "watcher", read_only=True))
+        assert "read-only" in (await watcher.error("_session/rewind", params))["message"]

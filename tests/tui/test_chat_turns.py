@@ -134,3 +134,25 @@ async def test_the_plan_is_above_the_prompt_or_beside_the_transcript(tmp_path: P
         await chat.wait_until(lambda: chat.view.side_plan.display)
         await chat.wait_until(lambda: "Plan 1/3" in chat.screen)
         assert not chat.view.plan.display
+
+
+async def test_undo_redo_and_rewind_go_back_and_fill_the_prompt(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, env={"DEMO_REWIND": "1"}) as chat:
+        await chat.wait_ready()
+        for text in ("first", "second"):
+            await chat.send(text)
+            await chat.wait_for_text(f"heard {text}")
+        await chat.send("/undo")
+        await chat.wait_for_text("Conversation and files are back as before “first”.")
+        await chat.wait_until(lambda: chat.view.prompt.draft.text == "first")
+        assert "heard" not in chat.text
+        chat.view.prompt.editor.write("")
+        await chat.send("/redo")
+        await chat.wait_for_text("Back as before the undo of “first”.", "heard first", "heard second")
+        await chat.pilot.press("alt+u")
+        await chat.wait_until(lambda: "Go back to before" in chat.screen and "1 file" in chat.screen)
+        await chat.pilot.press("enter")
+        await chat.wait_until(lambda: "1 file, +1 -2, 1 left out" in chat.screen)
+        await chat.pilot.press("enter")
+        await chat.wait_until(lambda: chat.view.prompt.draft.text == "first")
+        assert "heard" not in chat.text

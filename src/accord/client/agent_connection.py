@@ -110,7 +110,15 @@ class InitializedConnection:
     @property
     def can_steer(self) -> bool:
         """Whether the agent announced `_session/steering`, which it does beside its capabilities."""
-        announced = (self.initialize_response.meta or {}).get("steering")
+        return self._announced("steering")
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether the agent announced `_session/rewind`."""
+        return self._announced("rewind")
+
+    def _announced(self, extension: str) -> bool:
+        announced = (self.initialize_response.meta or {}).get(extension)
         return isinstance(announced, dict) and cast(dict[str, Any], announced).get("supported") is True
 
     def initialize(self, capabilities: ClientCapabilities) -> Awaitable[InitializeResponse]:

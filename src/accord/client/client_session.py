@@ -1,7 +1,7 @@
 """`ClientSession`: prompt it, watch it, change its settings, close it."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from msgspec import MsgspecError, Raw, Struct, json, structs
@@ -25,14 +25,18 @@ from accord.schema import (
     SystemPrompt,
 )
 from accord.schema.dialects import set_method_of
-from accord.schema.methods import SESSION_STEERING
+from accord.schema.methods import SESSION_REWIND, SESSION_REWIND_POINTS, SESSION_STEERING
 from accord.session import MessageChanged, ModeChanged, Picker, SessionState
+from accord.session.rewind import RewindPoints, RewindResult, RewindScope
 from accord.session.session_settings import picker_of_option
 from accord.workspace.roots import Roots
 
 if TYPE_CHECKING:
     from accord.client.remote_agent import RemoteAgent
     from accord.client.session_core import SessionCore
+
+
+T = TypeVar("T")
 
 
 class ClientSession:
@@ -178,6 +182,45 @@ class ClientSession:
             raise BadAnswer(f"{SESSION_STEERING}: the agent did not take the message ({answer})")
         core.publish(MessageChanged("user", f"steering-{uuid4().hex}", blocks))
         return True
+
+    async def rewind_points(self) -> RewindPoints:
+        """The messages that the session can go back to. Raises NotOffered (`RemoteAgent.can_rewind`)."""
+        return await self._rewind_call(SESSION_REWIND_POINTS, {}, RewindPoints)
+
+    async def rewind(
+        self,
+        message_id: str | None,
+        scope: RewindScope = "both",
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> RewindResult:
+        """Go back to before a message, with the conversation, the files or both; None takes the last rewind
+        back.
+
+        With `dry_run`, only say what would happen. With `force`, overwrite files that others have changed.
+        Raises NotOffered if the agent cannot do it (`RemoteAgent.can_rewind`).
+        """
+        target: dict[str, object] = {"redo": True}
+        if message_id is not None:
+            target = {"messageId": message_id, "scope": scope}
+        options = {"dryRun": dry_run, "force": force}
+        return await self._rewind_call(SESSION_REWIND, {**target, **options}, RewindResult)
+
+    async def _rewind_call(self, method: str, members: dict[str, object], kind: type[T]) -> T:
+        core = self._core
+        core.check_usable()
+        connection = await core.handle.ready()
+        if not connection.can_rewind:
+            raise NotOffered(f"{method}: the agent cannot go back to earlier messages")
+
+        def read(result: Raw) -> T:
+            try:
+                return json.decode(result, type=kind)
+            except MsgspecError as error:
+                raise BadAnswer(f"{method}: the result cannot be read: {error}") from None
+
+        return await connection.call(method, {"sessionId": self.id, **members}, read=read, key=self.id)
 
     def cancel(self) -> None:
         """Ask the agent to stop, and cancel its open permission requests.

@@ -158,6 +158,11 @@ class RemoteAgent:
         return self._handle.connection.can_steer
 
     @property
+    def can_rewind(self) -> bool:
+        """Whether sessions of the agent can go back to earlier messages (`ClientSession.rewind`)."""
+        return self._handle.connection.can_rewind
+
+    @property
     def auth_methods(self) -> tuple[AuthMethod, ...]:
         """The sign-in methods of the agent."""
         return self._handle.connection.auth_methods

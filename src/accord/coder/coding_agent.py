@@ -16,7 +16,13 @@ from accord.coder.resources import REFUSED_MEMBERS, CoderOptions, CoderResources
 from accord.errors import InvalidParams
 from accord.schema.content import PromptResponse
 from accord.schema.initialize import InitializeRequest, InitializeResponse
-from accord.schema.methods import AGENTAO_ASK_USER, AGENTAO_SET_MODEL, SESSION_STEERING
+from accord.schema.methods import (
+    AGENTAO_ASK_USER,
+    AGENTAO_SET_MODEL,
+    SESSION_REWIND,
+    SESSION_REWIND_POINTS,
+    SESSION_STEERING,
+)
 from accord.wire.transport import Transport
 
 HELD_PROMPTS: Final = 100
@@ -108,6 +114,8 @@ def coding_agent(resources: CoderResources) -> Agent:
     agent.set_config_option(service.set_config_option)
     agent.on(AGENTAO_SET_MODEL)(service.set_model)
     agent.on(SESSION_STEERING)(lambda params, call: service.steer(params, call, agent.accepts))
+    agent.on(SESSION_REWIND_POINTS)(service.rewind_points)
+    agent.on(SESSION_REWIND)(service.rewind)
     return agent
 
 
@@ -130,8 +138,9 @@ class _Service:
     def initialize(self, request: InitializeRequest, call: ClientRequest) -> InitializeResponse:
         call.after_answer(self._resources.preload)
         answer = call.connection.describe()
-        # Agentao clients look for their extensions here, and clients of `_session/steering` for that.
-        answer.meta = {EXTENSIONS: META[EXTENSIONS], "steering": {"supported": True}}
+        # Agentao clients look for their extensions here, and clients of `_session/...` for those.
+        supported = {"supported": True}
+        answer.meta = {EXTENSIONS: META[EXTENSIONS], "steering": supported, "rewind": supported}
         return answer
 
     async def prompt(self, turn: Turn) -> PromptResponse:
@@ -151,6 +160,16 @@ class _Service:
         from accord.coder.session.steering import steer
 
         return steer(params, call, accepts, strict=self._resources.options.strict)
+
+    async def rewind_points(self, params: Any, call: ClientRequest) -> dict[str, Any]:
+        from accord.coder.session.rewind import serve_points
+
+        return await serve_points(params, call)
+
+    async def rewind(self, params: Any, call: ClientRequest) -> dict[str, Any]:
+        from accord.coder.session.rewind import serve_rewind
+
+        return await serve_rewind(params, call)
 
     async def set_model(self, params: Any, call: ClientRequest) -> dict[str, str]:
         """`_agentao.cn/set_model`: any name that the provider accepts."""

@@ -233,7 +233,7 @@ def _without_blanks(message: Message) -> Message | None:
 HISTORY_RECORD: Final = "model"
 """The kind of the history records in a session's log."""
 
-ReplaceReason: TypeAlias = Literal["compacted", "refused"]
+ReplaceReason: TypeAlias = Literal["compacted", "refused", "rewound", "restored"]
 
 
 class MessagesAdded(Struct, frozen=True, tag="added"):

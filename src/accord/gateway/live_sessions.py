@@ -40,6 +40,7 @@ from accord.session import (
 )
 from accord.session.history import History
 from accord.session.protocol_v1 import event_of
+from accord.session.rewind import rewind_marker
 from accord.session.tool_calls import has_terminals, without_terminals
 
 if TYPE_CHECKING:
@@ -236,6 +237,8 @@ class LiveSession:
         else:
             if isinstance(update, SessionInfoUpdate):
                 self.title = update.title or (None if update.title is None else self.title)
+                if rewind_marker(update.meta) is not None:
+                    return  # it changes the history, once
             self._current_updates[type(update)] = frame
 
     def terminal_text(self, terminal_id: str) -> str | None:

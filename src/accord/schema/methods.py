@@ -21,6 +21,8 @@ from accord.schema.initialize import AgentCapabilities, ClientCapabilities
 AGENTAO_SET_MODEL: Final = "_agentao.cn/set_model"
 AGENTAO_ASK_USER: Final = "_agentao.cn/ask_user"
 SESSION_STEERING: Final = "_session/steering"
+SESSION_REWIND: Final = "_session/rewind"
+SESSION_REWIND_POINTS: Final = "_session/rewind_points"
 
 Side: TypeAlias = Literal["agent", "client", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]

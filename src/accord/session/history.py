@@ -7,7 +7,7 @@ or a turn boundary.
 
 from collections.abc import Iterator
 from copy import copy
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from accord.schema import (
     UNSET,
@@ -32,6 +32,7 @@ from accord.session.history_items import (
     SessionMessageState,
     SubagentState,
 )
+from accord.session.rewind import RewindMarker, hidden_from
 from accord.session.tool_calls import Mark, ToolCallState
 
 Entry: TypeAlias = Message | ToolCallState | PlanState | CompactionState | SubagentState | SessionMessageState
@@ -48,8 +49,8 @@ class History:
     """The timeline, and its entries by id. The entries are live: they keep changing."""
 
     __slots__ = (
-        "_by_id", "_echo", "_open_message", "_turn_start", "compactions", "plans", "session_messages",
-        "subagents", "timeline", "tool_calls",
+        "_by_id", "_echo", "_hidden", "_open_message", "_turn_start", "compactions", "plans",
+        "session_messages", "subagents", "timeline", "tool_calls",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -63,6 +64,7 @@ class History:
         self._open_message: Message | None = None  # a chunk without an id continues it
         self._echo: _PromptEcho | None = None
         self._turn_start = 0  # index in the timeline
+        self._hidden: list[tuple[int, list[Entry]]] = []  # what rewinds took out, and where it was
 
     @property
     def messages(self) -> list[Message]:
@@ -102,6 +104,57 @@ class History:
         """Mark every tool call that is still open."""
         for call in self.tool_calls.values():
             call.set_mark(mark)
+
+    def rewind(self, marker: RewindMarker) -> bool:
+        """Hide the messages after a point, or show those again that were hidden last.
+
+        Returns whether anything changed.
+        """
+        self._open_message = self._echo = None
+        if marker.restored:
+            if not self._hidden:
+                return False
+            index, entries = self._hidden.pop()
+            self.timeline[index:index] = entries
+            for entry in entries:
+                self._index(entry)
+            return True
+        prompts = [
+            (index, entry)
+            for index, entry in enumerate(self.timeline)
+            if isinstance(entry, Message) and entry.kind == "user"
+        ]
+        position = hidden_from([(entry.id, entry.text) for _, entry in prompts], marker)
+        if position is None:
+            return False
+        index = prompts[position][0]
+        entries, self.timeline[index:] = self.timeline[index:], []
+        self._hidden.append((index, entries))
+        for entry in entries:
+            self._index(entry, remove=True)
+        self._turn_start = min(self._turn_start, index)
+        return True
+
+    def _index(self, entry: Entry, *, remove: bool = False) -> None:
+        """Add an entry to those that can be found by id, or remove it."""
+        table: dict[Any, Any]
+        key: Any
+        if isinstance(entry, Message):
+            table, key = self._by_id, (entry.kind, entry.id)
+        elif isinstance(entry, ToolCallState):
+            table, key = self.tool_calls, entry.tool_call_id
+        elif isinstance(entry, PlanState):
+            table, key = self.plans, entry.plan_id
+        elif isinstance(entry, CompactionState):
+            table, key = self.compactions, entry.compaction_id
+        elif isinstance(entry, SubagentState):
+            table, key = self.subagents, entry.session_id
+        else:
+            table, key = self.session_messages, entry.message_id
+        if remove:
+            table.pop(key, None)
+        elif not isinstance(entry, Message) or entry.id is not None:
+            table[key] = entry
 
     def chunk(self, chunk: MessageChunk) -> None:
         """Add a chunk of a message."""

@@ -50,6 +50,7 @@ from accord.session.events import (
 )
 from accord.session.history import Entry, History
 from accord.session.history_items import V1_PLAN_ID, Message
+from accord.session.rewind import rewind_marker
 from accord.session.session_settings import SessionSettings
 from accord.session.tool_calls import ToolCallState
 
@@ -188,6 +189,8 @@ def _info(state: SessionState, event: SessionInfoUpdate) -> Event:
         state.title = event.title
     if event.updated_at is not UNSET:
         state.updated_at = event.updated_at
+    if event.meta and (marker := rewind_marker(event.meta)) is not None:
+        state.history.rewind(marker)
     return event
 
 

@@ -111,6 +111,8 @@ ACTIONS: Final[list[Action]] = [
     Action("later", "Queue the prompt", lambda app: app.view.prompt.send(later=True), "alt+q", "Alt+Q",
            "Send it after the running turn"),
     Action("queue", "Queued prompts", lambda app: app.view.focus_queue(), "f7", "F7"),
+    Action("rewind", "Undo and rewind", lambda app: app.view.choose_rewind(), "alt+u", "Alt+U",
+           "Go back to before an earlier prompt"),
     Action("agent", "New session with an agent", _new_session, "ctrl+n", "Ctrl+N", "In a new tab"),
     Action("sessions", "Sessions: resume, fork, delete, search",
            _sessions, "f2", "F2", "Earlier sessions of all agents"),

@@ -44,12 +44,14 @@ from accord.schema import (
     CompactionSummaryChunk,
     CompactionUpdate,
     ContentBlock,
+    SessionInfoUpdate,
     TextContent,
     UserMessageChunk,
 )
 from accord.schema.dialects import variables
 from accord.schema.methods import AGENTAO_ASK_USER
 from accord.session import (
+    Event,
     MessageChanged,
     PlanChanged,
     ToolCallChanged,
@@ -57,6 +59,7 @@ from accord.session import (
     TurnEnded,
     TurnStarted,
 )
+from accord.session.rewind import rewind_marker
 from accord.trace import FrameRing, TappedTransport
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue, Phase, SessionDisplay
 
@@ -228,12 +231,16 @@ def restore_history(records: RecordedSessions, session: ClientSession, agent: st
         if recorded is None:
             return
         for event in records.events(recorded):
-            if isinstance(event, _HISTORY_EVENTS):
+            if isinstance(event, _HISTORY_EVENTS) or _rewinds(event):
                 session.state.apply(event)
     except StoreError:
         return  # the session starts without its history
     if session.state.turn != "idle":
         session.state.apply(TurnEnded())
+
+
+def _rewinds(event: Event) -> bool:
+    return isinstance(event, SessionInfoUpdate) and rewind_marker(event.meta) is not None
 
 
 _YIELD_AFTER: Final = 100

@@ -24,13 +24,14 @@ from accord.tui.transcript.transcript_view import TranscriptView
 from accord.tui.warm_up import end_gc_exemption, exempt_from_gc, warm_up
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
 
     from accord.client import ClientEvent, ClientSession, RemoteAgent
     from accord.errors import AccordError
+    from accord.frontend.rewind import RewindOutcome, RewindService
     from accord.schema import AvailableCommand
     from accord.session import TurnEnded
     from accord.tui.chat_session import ChatSession
@@ -332,8 +333,71 @@ class SessionView(Vertical):
         """Send a prompt, or queue it. During a turn, a draft joins the turn if the agent supports that."""
         if not later and self.chat_session is not None and self.chat_session.steer(draft):
             return
+        if (
+            draft.text.lstrip().startswith("/")
+            and not draft.attachments
+            and self._run_rewind_command(draft.text)
+        ):
+            return
         self.queue.add(draft)
         self._advance()
+
+    def _run_rewind_command(self, text: str) -> bool:
+        """Run `/undo`, `/redo` or `/rewind` here if the agent supports it and no turn runs."""
+        from accord.frontend.rewind import rewind_command
+
+        command = rewind_command(text)
+        if command is None or not self.can_rewind:
+            return False
+        if command.name == "redo":
+            self.rewind(lambda service: service.redo(force=command.force))
+        elif command.name == "rewind" and command.number is None:
+            self.choose_rewind()
+        else:
+            number = command.number or 1
+            self.rewind(lambda service: service.rewind_to(number, command.scope, force=command.force))
+        return True
+
+    @property
+    def can_rewind(self) -> bool:
+        """Whether the session can go back to earlier messages now."""
+        chat = self.chat_session
+        return chat is not None and chat.phase == "ready" and chat.agent is not None and chat.agent.can_rewind
+
+    def choose_rewind(self) -> None:
+        """Let the user choose a message to go back to."""
+        if not self.can_rewind:
+            self.notify("The agent cannot go back now: a turn runs, or it has no rewind")
+            return
+        from accord.tui.rewind_screen import choose_point
+
+        self.run_worker(self._with_rewind(lambda service: choose_point(self, service)), group="rewind")
+
+    def rewind(self, action: "Callable[[RewindService], Awaitable[RewindOutcome | None]]") -> None:
+        """Go back, show what happened, and put the message into the prompt."""
+
+        async def work(service: "RewindService") -> None:
+            outcome = await action(service)
+            if outcome is None:
+                self.note("There is no such message to go back to.")
+                return
+            self.note(outcome.title, "good" if outcome.complete else "warn", outcome.details)
+            if outcome.prompt and not self.prompt.draft:
+                self.prompt.append(Draft(outcome.prompt))
+
+        self.run_worker(self._with_rewind(work), group="rewind")
+
+    async def _with_rewind(self, work: "Callable[[RewindService], Awaitable[None]]") -> None:
+        from accord.errors import AccordError
+        from accord.frontend.rewind import RewindService
+
+        session = self.chat_session.session if self.chat_session is not None else None
+        if session is None:
+            return
+        try:
+            await work(RewindService(session))
+        except AccordError as error:
+            self.note(f"cannot go back: {error}", "bad")
 
     def _advance(self) -> None:
         self.queue.paused = False

@@ -30,7 +30,20 @@ async def test_commands_are_announced_when_a_session_opens(harness: AgentHarness
         await client.new_session(harness.cwd)
         offered = (await client.update("available_commands_update"))["availableCommands"]
     names = [command["name"] for command in offered]
-    assert names == ["help", "model", "mode", "plan", "compact", "usage", "init", "tools", "mcp"]
+    assert names == [
+        "help",
+        "model",
+        "mode",
+        "plan",
+        "compact",
+        "undo",
+        "redo",
+        "rewind",
+        "usage",
+        "init",
+        "tools",
+        "mcp",
+    ]
     hints = {command["name"]: command.get("input", {}).get("hint") for command in offered}
     assert hints["model"] == "provider:name"
     assert hints["help"] is None
@@ -81,7 +94,20 @@ async def test_help_lists_all_commands(harness: AgentHarness) -> None:
     async with harness.client(capabilities=NO_CAPABILITIES) as client:
         session = await client.new_session(harness.cwd)
         said = await prompt_text(client, session, "/help")
-        for name in ("help", "model", "mode", "plan", "compact", "usage", "init", "tools", "mcp"):
+        for name in [
+            "help",
+            "model",
+            "mode",
+            "plan",
+            "compact",
+            "undo",
+            "redo",
+            "rewind",
+            "usage",
+            "init",
+            "tools",
+            "mcp",
+        ]:
             assert f"`/{name}" in said
         assert "is an ordinary prompt" in said
         assert (await prompt_text(client, session, "/help /mode")).startswith("`/mode [name]`:")

@@ -197,6 +197,8 @@ def serve(message: dict[str, Any]) -> None:
     elif method == "initialize":
         offered = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
         meta = {"_meta": {"steering": {"supported": True}}} if "DEMO_STEERING" in os.environ else {}
+        if "DEMO_REWIND" in os.environ:
+            meta = {"_meta": {"rewind": {"supported": True}}}
         result = {"protocolVersion": 1, "agentCapabilities": offered, "authMethods": [], **meta}
         send({"id": id, "result": result})
     elif method == "session/new":
@@ -220,6 +222,25 @@ def serve(message: dict[str, Any]) -> None:
             end()
         else:
             say(f"steered by {text}. ")
+    elif method == "_session/rewind_points":
+        points = [{"messageId": "m1", "title": "first", "at": "", "files": 1}]
+        send({"id": id, "result": {"points": points, "redo": None}})
+    elif method == "_session/rewind":
+        redo = params.get("redo")
+        if not params.get("dryRun"):
+            marker = {"restored": True} if redo else {"messageId": "m1", "messages": 2, "text": "first"}
+            update = {"sessionUpdate": "session_info_update", "_meta": {"rewind": marker}}
+            send({"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
+        result: dict[str, Any] = {
+            "canRewind": True,
+            "filesChanged": ["/p/a"],
+            "insertions": 1,
+            "deletions": 2,
+        }
+        if not redo:
+            result["prompt"] = [{"type": "text", "text": "first"}]
+            result["skipped"] = [{"path": "/p/b", "reason": "another program changed it since"}]
+        send({"id": id, "result": {**result, "title": "first"}})
     elif method == "session/cancel":
         _waiting.clear()
         end("cancelled")

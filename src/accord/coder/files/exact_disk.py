@@ -4,16 +4,17 @@ Each folder of the path is opened by name without following links. A link that i
 decided therefore has no effect. Blocking work runs in threads, in order for each file.
 """
 
+import asyncio
 import errno
 import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from accord.errors import AccordError, RequestCancelled
@@ -100,18 +101,48 @@ class FileChanged(DiskError):
     """The file changed since it was read. Nothing was written."""
 
 
+class FileRecorder(Protocol):
+    """Learns which files are changed. `FileCheckpoints` implements it."""
+
+    async def keep(self, *paths: str) -> None:
+        """Called with real paths before they are changed."""
+        ...
+
+    async def changed(self, *paths: str) -> None:
+        """Called after the change, also if it failed."""
+        ...
+
+
 class ExactDisk:
     """Reads, writes, removes and moves files, in order for each path."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: FileRecorder | None = None) -> None:
         self._queue = PathQueue()
+        self._recorder = recorder
+        self._recorded: set[str] = set()
+        """The files whose change is being recorded."""
+
+    @asynccontextmanager
+    async def recorded(self, *files: ResolvedFile) -> AsyncGenerator[None]:
+        """Record the change of these files in the block, so that it can be undone."""
+        paths = [file.real for file in files]
+        if self._recorder is None or not self._recorded.isdisjoint(paths):
+            yield  # also if this is a part of a recorded change
+            return
+        self._recorded.update(paths)
+        try:
+            await self._recorder.keep(*paths)
+            yield
+        finally:
+            self._recorded.difference_update(paths)
+            await asyncio.shield(self._recorder.changed(*paths))
 
     async def stat(self, file: ResolvedFile) -> os.stat_result | None:
         """Return the status of the path, or None if nothing is there. Does not follow links."""
 
         def work(_: StopSignal) -> os.stat_result | None:
             try:
-                return _with_parent_folder(file.real, lambda folder, name: folder.stat(name))
+                return with_parent_folder(file.real, lambda folder, name: folder.stat(name))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -122,8 +153,8 @@ class ExactDisk:
 
         def work(stop: StopSignal) -> bytes | None:
             try:
-                data = _with_parent_folder(
-                    file.real, lambda folder, name: _read_bytes(folder, name, max_bytes, stop)
+                data = with_parent_folder(
+                    file.real, lambda folder, name: read_bytes(folder, name, max_bytes, stop)
                 )
             except FileNotFoundError:
                 return None
@@ -140,7 +171,7 @@ class ExactDisk:
         """
 
         def work(stop: StopSignal) -> bytes:
-            descriptor = _with_parent_folder(file.real, Folder.open_file)
+            descriptor = with_parent_folder(file.real, Folder.open_file)
             try:
                 return read_lines(descriptor, line, limit, max_bytes, stop)
             except TextTooLong:
@@ -159,23 +190,24 @@ class ExactDisk:
         def work(stop: StopSignal) -> None:
             def replace(folder: Folder, name: str) -> None:
                 try:
-                    current = _read_bytes(folder, name, len(expected or b"") + 1, stop)
+                    current = read_bytes(folder, name, len(expected or b"") + 1, stop)
                 except FileNotFoundError:
                     current = None
                 if current != expected:
                     raise FileChanged(f"{file.path} was changed by another program just now; read it again")
                 replace_file(folder, name, data, stop)
 
-            _with_parent_folder(file.real, replace, create=stop)
+            with_parent_folder(file.real, replace, create=stop)
 
-        await self._run("write", file, work)
+        async with self.recorded(file):
+            await self._run("write", file, work)
 
     async def make_folder(self, file: ResolvedFile) -> None:
         """Create the missing parent folders of a file."""
         await self._run(
             "make a folder for",
             file,
-            lambda stop: _with_parent_folder(file.real, lambda folder, name: None, create=stop),
+            lambda stop: with_parent_folder(file.real, lambda folder, name: None, create=stop),
         )
 
     async def remove(self, file: ResolvedFile) -> None:
@@ -187,24 +219,26 @@ class ExactDisk:
                 with stop.step():
                     (folder.remove_folder if is_folder else folder.remove)(name)
 
-            _with_parent_folder(file.real, remove)
+            with_parent_folder(file.real, remove)
 
-        await self._run("delete", file, work)
+        async with self.recorded(file):
+            await self._run("delete", file, work)
 
     async def move(self, source: ResolvedFile, destination: ResolvedFile) -> None:
         """Rename a file or folder. Never replaces an existing one."""
 
         def work(stop: StopSignal) -> None:
-            _with_parent_folder(
+            with_parent_folder(
                 source.real,
-                lambda folder, name: _with_parent_folder(
+                lambda folder, name: with_parent_folder(
                     destination.real,
                     lambda target, new_name: _move(folder, name, target, new_name, stop),
                     create=stop,
                 ),
             )
 
-        await self._run("move", source, work)
+        async with self.recorded(source, destination):
+            await self._run("move", source, work)
 
     async def _run(self, verb: str, file: ResolvedFile, work: Callable[[StopSignal], T]) -> T:
         async with self._queue.slot(file.real) as slot:
@@ -224,7 +258,7 @@ def _describe_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _with_parent_folder(
+def with_parent_folder(
     real: str, action: Callable[[Folder, str], T], *, create: StopSignal | None = None
 ) -> T:
     """Call `action` with the open parent folder of the file, and its name in it.
@@ -242,7 +276,7 @@ def _with_parent_folder(
         return action(folder, path.name)
 
 
-def _read_bytes(folder: Folder, name: str, max_bytes: int, stop: StopSignal) -> bytes:
+def read_bytes(folder: Folder, name: str, max_bytes: int, stop: StopSignal) -> bytes:
     """Return the bytes of a file. A file with more than `max_bytes` is read only a little beyond that."""
     data = bytearray()
     descriptor = folder.open_file(name)

@@ -7,7 +7,7 @@ write, the write fails.
 
 from typing import Literal, Protocol
 
-from accord.coder.files.exact_disk import DiskError, ExactDisk, ResolvedFile
+from accord.coder.files.exact_disk import DiskError, ExactDisk, FileRecorder, ResolvedFile
 from accord.coder.files.text_document import BOM, Document, TextEncoding, client_document, decode
 from accord.errors import AccordError, BadAnswer, RpcError
 
@@ -36,8 +36,8 @@ class ClientFiles(Protocol):
 class SessionFiles:
     """Reads and writes text files at the paths that the policy has allowed."""
 
-    def __init__(self, client: ClientFiles | None = None) -> None:
-        self.disk: ExactDisk = ExactDisk()
+    def __init__(self, client: ClientFiles | None = None, recorder: FileRecorder | None = None) -> None:
+        self.disk: ExactDisk = ExactDisk(recorder)
         self._client = client
 
     async def read(self, file: ResolvedFile, max_bytes: int, *, from_client: bool = True) -> Document | None:
@@ -84,17 +84,18 @@ class SessionFiles:
         if client is None or not client.can_write_files or encoding.name != "utf-8":
             await self.disk.write(file, data, None if before is None else before.disk_bytes)
             return Document(text, encoding, data)
-        if before is None:
-            await self.disk.make_folder(file)
         send_bom = before is not None and (
             before.client_sends_bom or (encoding.has_bom and not before.from_client)
         )
-        try:
-            await client.write_text_file(file.path, (BOM if send_bom else "") + text)
-        except RpcError as error:
-            raise DiskError(f"the editor did not write {file.path}: {error.message}") from None
-        if encoding.has_bom and not send_bom:
-            await self._restore_bom(file, data)
+        async with self.disk.recorded(file):
+            if before is None:
+                await self.disk.make_folder(file)
+            try:
+                await client.write_text_file(file.path, (BOM if send_bom else "") + text)
+            except RpcError as error:
+                raise DiskError(f"the editor did not write {file.path}: {error.message}") from None
+            if encoding.has_bom and not send_bom:
+                await self._restore_bom(file, data)
         return Document(text, encoding, data, from_client=True, client_sends_bom=send_bom)
 
     async def _restore_bom(self, file: ResolvedFile, data: bytes) -> None:

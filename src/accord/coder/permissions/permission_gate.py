@@ -213,6 +213,20 @@ class PermissionGate:
         """Whether the policy takes the call for one that changes nothing."""
         return await asyncio.to_thread(only_reads, self._request(tool, call.category, call.subject))
 
+    def why_not_restored(self, path: str) -> str:
+        """Why a file may not be brought back on the user's request: a rule denies it. Else empty."""
+        request = ActionRequest(
+            directories=self.directories,
+            tool="write_file",
+            category="write",
+            kind="edit",
+            paths=(path,),
+            mode="full-access",  # the mode is for the agent; the user asked for this
+            grants=self.grants,
+        )
+        decision = self.policy.decide(request)
+        return "your rules deny changing it" if decision.effect == "deny" else ""
+
     def turn_started(self) -> None:
         """Ask again after a timeout in the last turn, and drop the read permissions of that turn."""
         self._timed_out = False

@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import os
+import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +18,7 @@ from accord.coder.model_history import HISTORY_RECORD, Message, ModelHistory, ap
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.session.steering import Steering
-from accord.errors import StoreError
+from accord.errors import NotFound, StoreError
 from accord.policy.mode_names import MODES, Mode
 from accord.schema.content import Usage as TurnUsage
 from accord.schema.updates import Cost, PlanEntry, UsageUpdate
@@ -24,8 +27,10 @@ from accord.store.records import LogRecord
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
+    from accord.coder.files.file_checkpoints import FileCheckpoints
     from accord.coder.mcp.host import McpHost
     from accord.coder.resources import CoderResources
+    from accord.coder.session.rewind import SessionRewind
     from accord.coder.turn.session_runtime import SessionRuntime
 
 
@@ -78,6 +83,7 @@ SERVERS_RECORD: Final = "servers"
 """The kinds of records in a session's log, besides events and the model history."""
 
 _LOG = logging.getLogger("accord.coder")
+_CLEANED: Final = "checkpoints were cleaned up"
 
 
 class SessionChoices(Struct, omit_defaults=True):
@@ -151,10 +157,14 @@ class CoderSession:
         self.mode_before_plan: Mode = "ask"
         self.mcp: McpHost | None = None
         self.steering: Steering = Steering()
+        self.rewind_lock: asyncio.Lock = asyncio.Lock()
+        """Held while the session goes back; a prompt waits for its end."""
         self._runtime: SessionRuntime | None = None
         self._runtime_lock = asyncio.Lock()
         self.logged_turn: Turn | None = None
         """The turn whose end is not logged yet."""
+        self.prompt_id: str = ""
+        """The message id of the prompt of the current turn."""
         if stored.choices is not None:
             self.effort = stored.choices.effort
         agent_session.data = self
@@ -167,6 +177,22 @@ class CoderSession:
     @property
     def clock(self) -> Clock:
         return self.resources.options.clock
+
+    @cached_property
+    def checkpoints(self) -> "FileCheckpoints":
+        """The files that turns have changed."""
+        from accord.coder.files.checkpoint_store import CheckpointStore, checkpoints_folder
+        from accord.coder.files.file_checkpoints import FileCheckpoints
+
+        store = CheckpointStore(checkpoints_folder(self.resources.options.store), self.id)
+        return FileCheckpoints(store, self.agent_session.roots)
+
+    @cached_property
+    def rewinds(self) -> "SessionRewind":
+        """Goes back to earlier messages."""
+        from accord.coder.session.rewind import SessionRewind
+
+        return SessionRewind(self)
 
     # -- log -------------------------------------------------------------------------------------------------
 
@@ -233,6 +259,7 @@ class CoderSession:
         from accord.coder.session.session_options import ask_for_models
 
         await ask_for_models(self)
+        await _clean_checkpoints(self.resources)
 
     def spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         """Run a task beside the turns, unless the session is closed."""
@@ -267,11 +294,37 @@ class CoderSession:
                 await runtime.aclose()
             if self.mcp is not None:
                 await self.mcp.aclose()
+            if "checkpoints" in self.__dict__:
+                await self.checkpoints.aclose()
         finally:
             try:
                 self.journal.close()
             except StoreError as error:
                 _LOG.error("%s", error)
+
+
+def prompt_id(seq: int) -> str:
+    """The message id of a prompt, from the number of its record in the log."""
+    return f"prompt-{seq}"
+
+
+async def _clean_checkpoints(resources: "CoderResources") -> None:
+    """Remove the checkpoints of deleted and long unused sessions, once per process."""
+    store = resources.options.store
+    if _CLEANED in resources.reported_messages or not (store is None or isinstance(store, os.PathLike)):
+        return
+    resources.reported_messages.add(_CLEANED)
+    from accord.coder.files.checkpoint_store import checkpoints_folder, clean_up, stored_sessions
+
+    folder = checkpoints_folder(store)
+    deleted: set[str] = set()
+    with suppress(OSError, StoreError):
+        for session_id in await asyncio.to_thread(stored_sessions, folder):
+            try:
+                resources.store.summary(session_id)
+            except NotFound:
+                deleted.add(session_id)
+        await asyncio.to_thread(clean_up, folder, deleted, time.time())
 
 
 def mode_of(name: Any) -> Mode:

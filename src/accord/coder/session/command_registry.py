@@ -24,6 +24,7 @@ from accord.coder.permissions.project_files import (
     project_files,
     trust_asker,
 )
+from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
 from accord.coder.session.slash_commands import (
     COMPACT,
     HELP,
@@ -242,7 +243,9 @@ def _read_content(path: Path) -> bytes:
     return content
 
 
-BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (HELP, MODEL, MODE, PLAN, COMPACT, USAGE, INIT, TOOLS, MCP)
+BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (
+    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, TOOLS, MCP,
+)  # fmt: skip
 
 
 class CommandRegistry:

@@ -1,5 +1,6 @@
 """Creates, loads, resumes, forks, lists and deletes sessions; replays a stored session to the client."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Generator, Iterator
@@ -11,6 +12,7 @@ from msgspec import MsgspecError
 from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
+from accord.coder.files.checkpoint_store import CheckpointStore, checkpoints_folder
 from accord.coder.model_history import note_message
 from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
@@ -19,6 +21,7 @@ from accord.coder.session import session_options
 from accord.coder.session.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
 from accord.errors import (
     CONFIGURATION,
+    BadSettings,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -141,6 +144,10 @@ class SessionLifecycle:
                 source_id, agent_session.id, additional_directories=agent_session.additional_directories
             )
         try:
+            with suppress(OSError, BadSettings):  # the fork works without the checkpoints, too
+                await asyncio.to_thread(
+                    self._checkpoints(source_id).copy_to, self._checkpoints(agent_session.id)
+                )
             self._open(agent_session, summary)
         except BaseException:
             with suppress(StoreError):
@@ -194,6 +201,7 @@ class SessionLifecycle:
         """Delete a session. A session that does not exist counts as deleted."""
         with _protocol_errors():
             self._resources.store.delete(session_id)
+        await asyncio.to_thread(self._checkpoints(session_id).delete)
 
     async def close(self, agent_session: AgentSession) -> None:
         """Release everything that an open session holds."""
@@ -202,6 +210,9 @@ class SessionLifecycle:
             await session.aclose()
 
     # -- internals -------------------------------------------------------------------------------------------
+
+    def _checkpoints(self, session_id: str) -> CheckpointStore:
+        return CheckpointStore(checkpoints_folder(self._resources.options.store), session_id)
 
     def _default_model_choice(self) -> ModelChoice:
         """The model of new sessions. Raises AuthRequired if its key is missing."""

@@ -29,14 +29,14 @@ from accord.coder.permissions.project_files import (
 )
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
-from accord.coder.session.coder_session import CoderSession, UsageTotal
+from accord.coder.session.coder_session import CoderSession, UsageTotal, prompt_id
 from accord.coder.session.command_registry import CommandRegistry
 from accord.coder.session.session_options import check_window
 from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
-from accord.coder.tools.tool import Tool
+from accord.coder.tools.tool import PreparedCall, Tool
 from accord.coder.tools.tool_context import SetPlan, ToolContext
 from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import TURN_CANCELLED, AgentLoop
@@ -64,6 +64,8 @@ from accord.session import Event
 from accord.session.events import MessageChanged, TurnCancelling, TurnStarted, turn_ended, turn_failed
 
 _COMMAND_TOOLS: Final = ("bash", "job")
+_UNKNOWN_CHANGES: Final = ("execute", "external")
+"""The categories of calls that may change files without telling which."""
 
 
 class SessionRuntime:
@@ -123,6 +125,7 @@ class SessionRuntime:
             # A turn that failed or reached a limit: the model sees the rest with the next prompt.
             self.session.history.add(*self._steering_messages(turn, sees_images=False))
             self.session.steering.close(turn)
+            self.session.checkpoints.end()
 
     async def _answer(self, turn: Turn, usage: UsageTotal) -> StopReason:
         self.turn_usage = usage
@@ -172,6 +175,7 @@ class SessionRuntime:
     ) -> StopReason:
         session = self.session
         earlier_messages = list(session.history.messages)
+        await session.checkpoints.begin(session.prompt_id)
         session.history.add(UserMessage(parts))
         await self._set_title(turn)
         await self.prompt_builder.build()
@@ -250,7 +254,14 @@ class SessionRuntime:
         async def tool_context(tool: Tool) -> ToolContext:
             return await self.sandbox.add_to_context(context) if tool.name in _COMMAND_TOOLS else context
 
-        return ToolRunner(lambda: self.tools(excluded_tools), tool_context, self.gate)
+        async def before_run(tool: Tool, call: PreparedCall) -> None:
+            checkpoints = self.session.checkpoints
+            if call.category not in _UNKNOWN_CHANGES or not checkpoints.needs_snapshot:
+                return
+            if not await self.gate.only_reads(tool, call):
+                await checkpoints.before_command()
+
+        return ToolRunner(lambda: self.tools(excluded_tools), tool_context, self.gate, before_run)
 
     def tools(self, excluded_tools: tuple[str, ...] = ()) -> dict[str, Tool]:
         """The tools that are available now."""
@@ -270,7 +281,7 @@ class SessionRuntime:
         client = turn.client
         return ToolContext(
             cwd=session.agent_session.cwd,
-            files=SessionFiles(client),
+            files=SessionFiles(client, session.checkpoints),
             read_files=self.read_files,
             jobs=self.jobs,
             clock=session.clock,
@@ -317,6 +328,11 @@ class SessionRuntime:
         return [f"{job.id} still runs in the background: {job.command_line}" for job in jobs]
 
     # -- events during a turn --------------------------------------------------------------------------------
+
+    def conversation_rewound(self) -> None:
+        """Forget what the model knew from messages that were taken back."""
+        self.read_files = ReadFiles()
+        self.prompt_builder.history_compacted()
 
     def mode_changed(self) -> None:
         """Decide open permission requests again, under the new mode."""
@@ -415,7 +431,8 @@ async def answer_prompt(turn: Turn) -> PromptResponse:
     usage = UsageTotal()
     history_length = len(session.history.messages)
     try:
-        _log_start(turn, session)
+        async with session.rewind_lock:
+            _log_start(turn, session)
         runtime: SessionRuntime = await session.runtime()
         reason = await runtime.run_turn(turn, usage)
         _log_end(turn, session, turn_ended(reason, usage.turn_usage()))
@@ -438,6 +455,8 @@ def _log_start(turn: Turn, session: CoderSession) -> None:
     if unfinished is not None:
         session.journal.append(TurnCancelling(), turn_ended("cancelled"))
     session.journal.append(TurnStarted(turn.blocks))
+    session.journal.commit()
+    session.prompt_id = prompt_id(session.journal.committed)
 
 
 def _log_end(turn: Turn, session: CoderSession, *events: Event) -> None:

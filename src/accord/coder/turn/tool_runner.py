@@ -194,11 +194,14 @@ class ToolRunner:
         tools: Callable[[], Mapping[str, Tool]],
         context: Callable[[Tool], Awaitable[ToolContext]],
         gate: "PermissionGate",
+        before_run: Callable[[Tool, PreparedCall], Awaitable[None]] | None = None,
     ) -> None:
         """`tools` returns the current tools: they may change between requests.
 
-        `context` returns the context of a tool; for commands that includes the sandbox.
+        `context` returns the context of a tool; for commands that includes the sandbox. `before_run` is
+        called before each allowed call.
         """
+        self._before_run = before_run
         self._tools = tools
         self._context = context
         self._gate = gate
@@ -343,6 +346,8 @@ class ToolRunner:
                 await _show_failure(call_output, ruling.shown)
                 return result_message(use, ruling.message, failed=True)
             await call_output.start()
+            if self._before_run is not None:
+                await self._before_run(tool, call)
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
             if not outcome.failed:
                 self.touched_paths += call.subject.paths

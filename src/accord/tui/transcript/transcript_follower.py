@@ -13,6 +13,7 @@ from accord.schema import (
     CompactionSummaryChunk,
     CompactionUpdate,
     Notice,
+    SessionInfoUpdate,
     SubagentUpdate,
     UserMessageChunk,
 )
@@ -28,6 +29,7 @@ from accord.session import (
     ToolCallChanged,
     ToolCallState,
 )
+from accord.session.rewind import rewind_marker
 from accord.tui.parts.diff_part import DiffPart
 from accord.tui.parts.note_part import Tone
 from accord.tui.transcript.transcript_items import (
@@ -102,6 +104,9 @@ class TranscriptFollower:
         if history is not self._history:
             if not self._session.replaying:
                 self.rebuild()
+            return
+        if isinstance(event, SessionInfoUpdate) and rewind_marker(event.meta) is not None:
+            self.rebuild()
             return
         self._add_new_entries()
         kind = _CHUNK_KINDS.get(type(event))  # pyright: ignore[reportArgumentType]

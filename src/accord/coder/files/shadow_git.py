@@ -1,0 +1,277 @@
+"""Finds the files that commands change, with a git directory of our own outside the project.
+
+It shares the objects of the user's repository and starts with a copy of the user's index, so that a snapshot
+costs little more than looking at the files. The user's repository is only read. No filter, hook or other
+program of the project runs: only our own configuration is used. Blocking: call it in a thread.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from accord.coder.files.checkpoint_store import FILE_LIMIT, folder_name
+from accord.errors import AccordError
+from accord.policy.git_repository import GitRepository, repository_of
+from accord.policy.secret_files import is_secret
+from accord.private_files import private_folder, write_atomically
+
+SNAPSHOT_SECONDS: Final = 3.0
+"""A snapshot that takes longer is given up."""
+UNTRACKED_LIMIT: Final = 2 * 1024 * 1024
+"""Larger files that the user's repository does not track are not kept."""
+MAX_PATHS: Final = 20_000
+_MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
+_LINK, _MODULE = "120000", "160000"
+_CONFIG: Final = """\
+[core]
+	repositoryformatversion = 0
+	bare = false
+	autocrlf = false
+	longpaths = true
+	symlinks = true
+	fsmonitor = false
+	preloadIndex = true
+[index]
+	threads = true
+[gc]
+	auto = 0
+"""
+# Contents are kept byte for byte, whatever the attributes of the project say.
+_ATTRIBUTES: Final = "* -text -filter -ident -working-tree-encoding\n"
+_CONVERTING: Final = ("filter", "ident", "working-tree-encoding", "eol")
+
+
+class GitProblem(AccordError):
+    """A snapshot was not possible. The message says why."""
+
+
+class ChangedPath(NamedTuple):
+    """A file that differs from the snapshot."""
+
+    path: str
+    """Absolute."""
+    blob: str | None
+    """The object with the earlier content; None if there was no file."""
+    mode: int
+    problem: str = ""
+    """Why the earlier content is not known."""
+
+
+class ShadowGit:
+    """Snapshots of the files below one folder of a repository that git does not ignore."""
+
+    def __init__(self, git_dir: Path, folder: str, repository: GitRepository, program: str) -> None:
+        self._git_dir = git_dir
+        self._repository = repository
+        self._top = os.path.realpath(repository.top)
+        self._pathspec = f":(top,literal){os.path.relpath(folder, self._top)}"
+        if folder == self._top:
+            self._pathspec = ":/"
+        self._program = program
+        self._deadline = 0.0
+        self._unfollowed: set[str] = set()
+        """Changed files whose content is not in the snapshot."""
+
+    def snapshot(self) -> None:
+        """Remember the files as they are now. Raises GitProblem."""
+        self._deadline = time.monotonic() + SNAPSHOT_SECONDS
+        try:
+            if not (self._git_dir / "HEAD").exists():
+                self._create()
+            modified, untracked = self._differences()
+            if len(modified) + len(untracked) > MAX_PATHS:
+                raise GitProblem(f"{len(modified) + len(untracked):,} files are not committed")
+            self._unfollowed = set()
+            added = [entry.path for entry in modified if self._may_keep(entry.path, FILE_LIMIT)]
+            added += [path for path in untracked if self._may_keep(path, UNTRACKED_LIMIT)]
+            if added:
+                self._run("update-index", "-z", "--add", "--remove", "--stdin", paths=added)
+        except OSError as error:
+            raise GitProblem(f"the snapshot cannot be written ({error.strerror})") from None
+
+    def changes(self) -> tuple[list[ChangedPath], list[str]]:
+        """Return what differs from the snapshot, and notes on what cannot be told. Raises GitProblem."""
+        self._deadline = time.monotonic() + SNAPSHOT_SECONDS
+        modified, untracked = self._differences()
+        changed = [
+            ChangedPath(os.path.join(self._top, entry.path), entry.blob, entry.mode, entry.problem)
+            for entry in modified
+            if entry.path not in self._unfollowed
+        ]
+        notes: list[str] = []
+        if any(os.path.basename(entry.path) == ".gitignore" for entry in modified) or any(
+            os.path.basename(path) == ".gitignore" for path in untracked
+        ):
+            # Files that were ignored until now look like new ones: undoing would delete them.
+            if untracked:
+                notes.append("new files of commands stay: a .gitignore changed in the same turn")
+            untracked = [path for path in untracked if os.path.basename(path) == ".gitignore"]
+        changed += [
+            ChangedPath(os.path.join(self._top, path), None, 0)
+            for path in untracked
+            if path not in self._unfollowed and not path.endswith("/")
+        ]
+        converted = self._converted([entry for entry in changed if entry.blob])
+        return [
+            entry._replace(problem="git converts its content") if entry.path in converted else entry
+            for entry in changed
+        ], notes
+
+    def contents(self, blobs: Iterable[str]) -> dict[str, bytes]:
+        """Return the content of objects, without those over the limit. Raises GitProblem."""
+        self._deadline = time.monotonic() + SNAPSHOT_SECONDS
+        wanted = dict.fromkeys(blobs)
+        if not wanted:
+            return {}
+        lines = "".join(f"{blob}\n" for blob in wanted).encode()
+        sizes = self._run("cat-file", "--batch-check", data=lines).decode().splitlines()
+        small = [line.split()[0] for line in sizes if _blob_size(line) <= FILE_LIMIT]
+        if not small:
+            return {}
+        output = self._run("cat-file", "--batch", data="".join(f"{blob}\n" for blob in small).encode())
+        contents: dict[str, bytes] = {}
+        position = 0
+        for blob in small:
+            header, _, _ = output[position : position + 200].partition(b"\n")
+            start = position + len(header) + 1
+            size = int(header.split()[2])
+            contents[blob] = output[start : start + size]
+            position = start + size + 1
+        return contents
+
+    def remove(self) -> None:
+        """Remove the git directory. The next snapshot creates it again."""
+        shutil.rmtree(self._git_dir, ignore_errors=True)
+
+    # -- internals -------------------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        repository = self._repository
+        for name in ("objects/info", "refs", "info"):
+            private_folder(self._git_dir / name)
+        objects = repository.common_dir / "objects"
+        write_atomically(self._git_dir / "objects/info/alternates", os.fsencode(f"{objects}\n"))
+        write_atomically(self._git_dir / "info/attributes", _ATTRIBUTES.encode())
+        exclude = repository.common_dir / "info/exclude"
+        if exclude.is_file():
+            write_atomically(self._git_dir / "info/exclude", exclude.read_bytes())
+        write_atomically(self._git_dir / "config", _CONFIG.encode())
+        index = repository.git_dir / "index"
+        with_index = index.is_file() and index.stat().st_size <= _MAX_INDEX_BYTES
+        if with_index:
+            write_atomically(self._git_dir / "index", index.read_bytes())
+        write_atomically(self._git_dir / "HEAD", b"ref: refs/heads/snapshot\n")
+        if with_index:
+            try:
+                self._run("diff-files", "--quiet", "--", ".git-index-probe")
+            except GitProblem:  # such as a split index, or objects of another format
+                (self._git_dir / "index").unlink(missing_ok=True)
+
+    def _differences(self) -> tuple[list[ChangedPath], list[str]]:
+        """The tracked files that differ from our index, and the others, relative to the top."""
+        with ThreadPoolExecutor(2) as pool:
+            others = pool.submit(
+                self._run, "ls-files", "-z", "--others", "--exclude-standard", "--", self._pathspec
+            )
+            output = self._run("diff-files", "-z", "--raw", "--ignore-submodules=dirty", "--", self._pathspec)
+            untracked = [os.fsdecode(path) for path in others.result().split(b"\0") if path]
+        fields = output.split(b"\0")
+        modified: list[ChangedPath] = []
+        for header, path in zip(fields[::2], fields[1::2], strict=False):
+            old_mode, _, blob, _, _ = header.decode().removeprefix(":").split()
+            problem = {_LINK: "it was a symbolic link", _MODULE: "it is another repository"}.get(old_mode, "")
+            # Git knows only whether a file may be executed.
+            modified.append(ChangedPath(os.fsdecode(path), blob, int(old_mode, 8) & 0o111, problem))
+        return modified, untracked
+
+    def _may_keep(self, path: str, limit: int) -> bool:
+        """Whether the snapshot may take the content of a file; else its changes are not followed."""
+        if path.endswith("/"):
+            return False  # another repository
+        absolute = os.path.join(self._top, path)
+        try:
+            status = os.lstat(absolute)
+        except OSError:
+            return True  # it was deleted
+        keep = (
+            (stat.S_ISREG(status.st_mode) and status.st_size <= limit) or stat.S_ISLNK(status.st_mode)
+        ) and not is_secret(Path(absolute))
+        if not keep:
+            self._unfollowed.add(path)
+        return keep
+
+    def _converted(self, changed: Sequence[ChangedPath]) -> set[str]:
+        """The files whose content in the user's repository is not that on the disk, such as those of LFS."""
+        if not changed:
+            return set()
+        names = [os.path.relpath(entry.path, self._top) for entry in changed]
+        output = self._run("check-attr", "-z", "--stdin", *_CONVERTING, paths=names, own=False)
+        fields = output.split(b"\0")
+        return {
+            os.path.join(self._top, os.fsdecode(path))
+            for path, attribute, value in zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+            if value not in (b"unspecified", b"unset") and (attribute, value) != (b"eol", b"lf")
+        }
+
+    def _run(
+        self, *arguments: str, paths: Iterable[str] | None = None, data: bytes = b"", own: bool = True
+    ) -> bytes:
+        """Run git on our directory, or to read the user's one. Raises GitProblem."""
+        git_dir = self._git_dir if own else self._repository.git_dir
+        command = [self._program, f"--git-dir={git_dir}", f"--work-tree={self._top}"]
+        command += ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", *arguments]
+        if paths is not None:
+            data = b"\0".join(map(os.fsencode, paths)) + b"\0"
+        try:
+            result = subprocess.run(
+                command,
+                cwd=self._top,
+                env=_environment(),
+                input=data,
+                capture_output=True,
+                timeout=max(self._deadline - time.monotonic(), 0.01),
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise GitProblem(f"git needed more than {SNAPSHOT_SECONDS:g} s") from None
+        except OSError as error:
+            raise GitProblem(f"git cannot be started ({error.strerror})") from None
+        if result.returncode:
+            reason = result.stderr.decode(errors="replace").strip().splitlines()
+            raise GitProblem(f"git {arguments[0]} failed: {reason[0] if reason else result.returncode}")
+        return result.stdout
+
+
+def shadow_of(git_folder: Path, folder: str) -> ShadowGit | None:
+    """The snapshots of a folder; None without git or outside of a repository."""
+    program = shutil.which("git")
+    real = os.path.realpath(folder)
+    repository = repository_of(Path(real)) if program is not None else None
+    if program is None or repository is None:
+        return None
+    return ShadowGit(git_folder / folder_name(real), real, repository, program)
+
+
+def _environment() -> dict[str, str]:
+    """Our environment without what redirects git, and without the configuration of user and system."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "LC_ALL": "C",
+    }
+
+
+def _blob_size(line: str) -> int:
+    """The size in a line of `cat-file --batch-check`; too large for anything but a file."""
+    fields = line.split()
+    return int(fields[2]) if len(fields) == 3 and fields[1] == "blob" else FILE_LIMIT + 1
