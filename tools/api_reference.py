@@ -42,10 +42,15 @@ async def is_installed(command: str) -> bool:
     except accord.ConnectionClosed as error:
         print(error)
         return False""",
-    "accord.schema": """from accord import schema
+    "accord.schema": """import msgspec
+
+from accord import schema
 
 block = schema.TextContent(text="Hello")
-assert block.annotations is schema.UNSET    # a field that is not required is UNSET until you set it""",
+assert block.annotations is schema.UNSET    # a field that is not required is UNSET until you set it
+data = msgspec.json.encode(block)           # the types are msgspec structs
+assert data == b'{"type":"text","text":"Hello"}'
+assert msgspec.json.decode(data, type=schema.ContentBlock) == block""",
 }
 """The first code of a page; for other modules, the import."""
 GUIDES = {

@@ -61,7 +61,6 @@ PYRIGHT: dict[str, object] = {
     "reportUnusedFunction": False,
     "reportUnusedImport": False,
     "reportUnusedVariable": False,
-    "reportMatchNotExhaustive": False,
 }
 
 _BLOCK = re.compile(
