@@ -3,6 +3,7 @@
 """
 
 import json
+import subprocess
 from typing import Any
 
 import msgspec
@@ -190,3 +191,38 @@ def test_unknown_compares_by_value() -> None:
     assert Unknown("a", {"x": 1}) == Unknown("a", {"x": 1})
     assert Unknown("a", {"x": 1}) != Unknown("a", {"x": 2})
     assert Unknown("end_turn", "end_turn") != "end_turn"
+
+
+FIRST_DECODE_IN_THREADS = """
+import sys
+from threading import Barrier, Thread
+
+from accord.schema import SessionNotification
+from accord.schema.codec import decode
+
+CONTENT = b'{"type":"text","text":"a"}'
+RAW = b'{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":' + CONTENT + b"}}"
+sys.setswitchinterval(1e-6)
+together = Barrier(4)
+
+
+def run():
+    together.wait()
+    decode(SessionNotification, RAW)
+
+
+threads = [Thread(target=run) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("decoded")
+"""
+
+
+def test_threads_can_decode_a_type_for_the_first_time_together() -> None:
+    """msgspec crashes the process if a thread uses a class that another one has described in part."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_DECODE_IN_THREADS], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "decoded\n"), ran.stderr

@@ -7,6 +7,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
+from threading import Lock
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
@@ -136,9 +137,17 @@ def decoder(cls: Any) -> msgspec.json.Decoder[Any]:
     return _decoders.get(cls) or _new_decoder(cls)
 
 
+_creating: Final = Lock()
+
+
 def _new_decoder(cls: Any) -> msgspec.json.Decoder[Any]:
-    new = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_decode_choice)
-    return new
+    # msgspec describes each class while it makes the first decoder for it. A thread that used such a
+    # description before it is complete would crash the process.
+    with _creating:
+        found = _decoders.get(cls)
+        if found is None:
+            found = _decoders[cls] = msgspec.json.Decoder(cls, dec_hook=_decode_choice)
+        return found
 
 
 def _decode_choice(choice: type[Any], value: Any) -> Any:
@@ -146,6 +155,8 @@ def _decode_choice(choice: type[Any], value: Any) -> Any:
     assert isinstance(choice, ChoiceType)
     failure = msgspec.ValidationError("unknown variant")
     for candidate in choice.candidates(value):
+        if candidate not in _decoders:
+            _new_decoder(candidate)  # describes the class
         try:
             return msgspec.convert(value, candidate, dec_hook=_decode_choice)
         except msgspec.ValidationError as error:
