@@ -4,6 +4,7 @@
 
 import json
 import subprocess
+import sys
 from typing import Any
 
 import msgspec
