@@ -131,6 +131,13 @@ async def test_a_second_prompt_is_judged_only_while_the_first_turn_runs() -> Non
     assert "the busy turn ended by itself" in found["accord.prompt-during-turn"].why
 
 
+async def test_a_turn_that_ends_before_the_cancel_or_close_shows_nothing() -> None:
+    rules = ("cancel.stop-reason", "cancel.soon", "session.close-cancels-turn")
+    found = await findings("ends_turns_by_itself", *rules)
+    assert {rule: found[rule].verdict for rule in rules} == dict.fromkeys(rules, "not shown")
+    assert "the busy turn ended" in found["session.close-cancels-turn"].why
+
+
 async def test_a_held_prompt_must_end_with_the_cancel() -> None:
     found = await findings("holds_prompts", "accord.prompt-during-turn", turn=2.0)
     assert found["accord.prompt-during-turn"].verdict == "warn"

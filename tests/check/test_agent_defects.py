@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 from tests.check.idle_clock import idle_clock
 from tests.check.model_agent.launcher import SCRIPT, ModelLauncher
+from tests.check.model_agent.sessions import Sessions
 from tests.check.model_agent.state import Message, Session
 from tests.check.model_agent.state import options as model_options
 
@@ -97,6 +98,30 @@ async def test_an_agent_that_keeps_every_rule_passes_every_rule() -> None:
         CheckOptions(script=SCRIPT, jobs=1),
     )
     assert [finding.verdict for finding in report.findings] == ["pass"]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "session.list-changes-nothing",
+        "session.mcp-servers-invalid-refused",
+        "system-prompt.invalid-refused",
+    ],
+)
+async def test_sessions_of_other_cases_in_the_same_store_change_nothing(
+    rule: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_sessions = Sessions.list
+
+    async def list_after_another_case(self: Sessions, params: Message) -> Any:
+        store = self.agent.store
+        store.add(Session(f"other-{store.list_calls}", "/tmp/accord-check-other/case-1/project"))
+        return await list_sessions(self, params)
+
+    monkeypatch.setattr(Sessions, "list", list_after_another_case)
+    notes = await notes_of(None, tmp_path, cases_of=rule)
+    assert [note.reason for note in notes.for_rule(rule) if note.outcome == "fail"] == []
+    assert any(note.outcome == "pass" for note in notes.for_rule(rule))
 
 
 @pytest.mark.parametrize("rule", [None, "option.set-returns-all", "option.boolean-needs-capability"])

@@ -6,6 +6,7 @@ Usage: odd_agent.py BEHAVIOR [FILE]. Writes its process id to FILE.
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -43,7 +44,10 @@ def initialize_result(behavior: str) -> dict[str, Any]:
     loads = behavior in ("warns", "loses_text")
     return {
         **INFO,
-        "agentCapabilities": {"loadSession": True} if loads else {},
+        "agentCapabilities": {
+            **({"loadSession": True} if loads else {}),
+            **({"sessionCapabilities": {"close": {}}} if behavior == "ends_turns_by_itself" else {}),
+        },
         **({"authMethods": [key]} if kind else {}),
     }
 
@@ -122,6 +126,19 @@ def ends_busy_turns(message: dict[str, Any]) -> None:
     else:
         for id in (running.pop(), message["id"]):
             put({"id": id, "result": {"stopReason": "end_turn"}})
+
+
+def ends_turns_by_itself(message: dict[str, Any]) -> None:
+    """Start a tool, and end the turn by itself a moment later."""
+    if message["method"] == "session/prompt":
+        call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "sleep", "status": "in_progress"}
+        put(update(call, message["params"]["sessionId"]))
+        time.sleep(0.05)
+        put({"id": message["id"], "result": {"stopReason": "end_turn"}})
+    elif message["method"] == "session/close":
+        put({"id": message["id"], "result": {}})
+    elif "id" in message:
+        rejects(message)
 
 
 def holds_prompts(message: dict[str, Any]) -> None:
@@ -210,6 +227,7 @@ BEHAVIORS: dict[str, Callable[[dict[str, Any]], None]] = {
         reads_chunks,
         answers_without_id,
         ends_busy_turns,
+        ends_turns_by_itself,
         holds_prompts,
         warns,
         loses_text,

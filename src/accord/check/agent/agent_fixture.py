@@ -104,6 +104,7 @@ ALL_CAPABILITIES: Final[dict[str, Any]] = {
 _HUNG_CASES: Final = 3
 """After so many cases without one answered turn, the agent is not expected to end the next one."""
 NO_PERMISSION_REQUEST: Final = "the agent sent no permission request"
+TURN_ENDED: Final = "the busy turn ended by itself"
 NO_STRICT_MODE: Final = "the part about dialects was not tested: the agent has no strict mode"
 
 NOTES_WORD: Final = "word-in-session-folder"
@@ -265,12 +266,32 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         request = agent.prompt(session, self.action("busy").prompt_text())
         # In progress: a tool call has started, the agent waits for a terminal, or it has sent text.
         started = await agent.wait_for_line(_is_in_progress, since=request.number, timeout=self.timeouts.soon)
-        if started is None:
-            if not any(line.kind == "agent_message_chunk" for line in agent.lines[request.number :]):
-                raise CaseUnavailable("the agent did not become busy")
-        elif started.is_answer:
+        lines = agent.lines[request.number :]
+        if started is None and not any(line.kind == "agent_message_chunk" for line in lines):
+            raise CaseUnavailable("the agent did not become busy")
+        if has_ended(agent, request):
             raise CaseUnavailable("the busy turn ended at once")
         return request
+
+    async def was_stopped(self, turn: AgentTurn, stop: WireLine) -> bool:
+        """Whether `stop` ended the busy turn, and not the agent by itself."""
+        if turn.answer.line.number < stop.number:
+            return False
+        return turn.stop_reason == "cancelled" or await self._stays_busy()
+
+    async def _stays_busy(self) -> bool:
+        """Whether the busy turn keeps running if nothing stops it; uses an agent of its own."""
+        agent, session = await self.open_session()
+        try:
+            request = await self.start_busy_turn(agent, session)
+        except CaseUnavailable:
+            return False
+        await agent.wait_for_line(
+            lambda line: line.is_answer and line.id == request.id,
+            since=request.number,
+            timeout=self.timeouts.soon,
+        )
+        return not has_ended(agent, request)
 
     async def wait_for_permission_request(self, agent: AgentUnderTest, request: WireLine) -> WireLine:
         """Wait for the permission request of a running turn. Raises `CaseUnavailable` if none comes."""
@@ -299,6 +320,14 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
     def output_tail(self) -> str:
         """Empty, because `ConnectionOver` already has the last line of stderr."""
         return ""
+
+
+def has_ended(agent: AgentUnderTest, request: WireLine) -> bool:
+    """Whether the request is answered."""
+    return any(
+        line.sender == "agent" and line.is_answer and line.id == request.id
+        for line in agent.lines[request.number :]
+    )
 
 
 def _is_in_progress(line: WireLine) -> bool:

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from accord.check.agent.agent_fixture import AgentCases, AgentFixture, CallCase, check_calls
 from accord.check.agent.agent_under_test import AgentUnderTest, chunk_text
-from accord.check.agent.session_list_cases import list_sessions, session_ids
+from accord.check.agent.session_list_cases import list_sessions, own_session_ids
 from accord.check.checked_connection import CallAnswer
 from accord.check.findings import CaseUnavailable
 from accord.trace.trace_steps import at
@@ -195,14 +195,14 @@ async def invalid_system_prompts(fixture: AgentFixture) -> None:
     if not agent.advertises(f"{_SYSTEM_PROMPT_CAPABILITY}.mode.override"):
         prompts.append(_system_prompt("override"))
     lists = agent.advertises("sessionCapabilities.list")
-    before = session_ids((await list_sessions(agent))[0]) if lists else []
+    before = own_session_ids(fixture, (await list_sessions(agent))[0]) if lists else []
     for more in prompts:
         answer = await agent.new_session(fixture.cwd, **more)
         failure = (
             f"the system prompt {str(more['systemPrompt'])[:80]} gave {answer.summary}; expected an error"
         )
         fixture.judge(rule, not answer.ok, "invalid system prompts are refused", failure, answer)
-    after = session_ids((await list_sessions(agent))[0]) if lists else []
+    after = own_session_ids(fixture, (await list_sessions(agent))[0]) if lists else []
     if all(note.outcome == "pass" for note in fixture.notes.for_rule(rule)):
         failure = "a refused system prompt left a session behind"
         fixture.judge(rule, after == before, "and no session is left behind", failure)

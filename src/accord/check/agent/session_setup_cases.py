@@ -15,8 +15,9 @@ from accord.check.agent.agent_fixture import (
 )
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import reject
+from accord.check.agent.session_list_cases import list_sessions, own_session_ids
 from accord.check.findings import CaseUnavailable, RuleId
-from accord.trace.trace_steps import at, listed
+from accord.trace.trace_steps import at
 
 case: Final = AgentCases()
 
@@ -61,7 +62,7 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
     session_id = await fixture.new_session(agent)
     before = None
     if agent.advertises("sessionCapabilities.list"):
-        before = _listed_ids((await agent.call("session/list", {})).result)
+        before = own_session_ids(fixture, (await list_sessions(agent))[0])
     methods = [("session/new", "")]
     methods += [("session/load", session_id)] if agent.advertises("loadSession") else []
     methods += [("session/resume", session_id)] if agent.advertises("sessionCapabilities.resume") else []
@@ -76,8 +77,8 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
             failure = f"{method} with mcpServers {servers!r} gave {answer.summary}; expected an error"
             fixture.judge(rule, not answer.ok, "wrong mcpServers are refused", failure, answer)
     if before is not None and all(note.outcome == "pass" for note in fixture.notes.for_rule(rule)):
-        listing = await agent.call("session/list", {})
-        new_ids = _listed_ids(listing.result) - before
+        entries, listing = await list_sessions(agent)
+        new_ids = set(own_session_ids(fixture, entries)) - set(before)
         failure = "a refused session/new left a session behind"
         fixture.judge(rule, not new_ids, "and leave no session behind", failure, listing)
     strict = await fixture.start_strict_agent()
@@ -88,10 +89,6 @@ async def invalid_mcp_servers(fixture: AgentFixture) -> None:
             answer = await strict.call("session/new", {"cwd": fixture.cwd, "mcpServers": servers})
             failure = f"in strict mode mcpServers {servers!r} gave {answer.summary}"
             fixture.judge(rule, not answer.ok, "also dialects, in strict mode", failure, answer)
-
-
-def _listed_ids(result: object) -> set[str]:
-    return {str(at(one, "sessionId")) for one in listed(result, "sessions")}
 
 
 @case("session.works-in-cwd")

@@ -5,9 +5,11 @@ from typing import Any, Final
 from accord.check.agent.agent_fixture import (
     NO_STRICT_MODE,
     NOTES_WORD,
+    TURN_ENDED,
     AgentCases,
     AgentFixture,
     capabilities_without,
+    has_ended,
 )
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import CANCELLED_REPLY
@@ -128,6 +130,8 @@ async def requests_during_turn(fixture: AgentFixture) -> None:
     for method, params in calls:
         sent = agent.send_request(method, {"sessionId": session, **params})
         answer = await agent.wait_for_answer(sent, rule=rule, timeout=fixture.timeouts.soon)
+        if has_ended(agent, request):
+            raise CaseUnavailable(TURN_ENDED)
         failure = f"{method} in a turn gave {answer.summary}"
         fixture.judge(rule, answer.ok, f"{method} works in a turn", failure, answer)
     if not calls:
@@ -153,7 +157,7 @@ async def _check_second_prompt(
     # A client must not send a second prompt, so its consequences are judged by the rule about it alone.
     turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
     if turn.answer.ok and turn.stop_reason != "cancelled":
-        raise CaseUnavailable("the busy turn ended by itself, so the second prompt was not judged")
+        raise CaseUnavailable(f"{TURN_ENDED}, so the second prompt was not judged")
     if second_answer is None:
         held = await agent.finish_turn(second, rule=rule, timeout=fixture.timeouts.soon)
         passed = held.stop_reason == "cancelled" and turn.answer.ok
@@ -194,17 +198,20 @@ async def cancel_turn(fixture: AgentFixture) -> None:
             fixture.open_session() if capabilities is None else fixture.open_session(capabilities)
         )
         request = await fixture.start_busy_turn(agent, session)
-        agent.cancel(session)
+        cancel = agent.cancel(session)
         answer_line = await agent.wait_for_line(
             lambda line, id=request.id: line.is_answer and line.id == id,
             since=request.number,
             timeout=fixture.timeouts.soon,
         )
-        failure = f"{fixture.timeouts.soon:g} seconds after the cancel the turn still runs"
-        fixture.judge("cancel.soon", answer_line is not None, "the turn ends soon", failure, request)
         if answer_line is None:
+            failure = f"{fixture.timeouts.soon:g} seconds after the cancel the turn still runs"
+            fixture.add_fail("cancel.soon", failure, request)
             return
         turn = await agent.finish_turn(request, rule="cancel.stop-reason")
+        if not await fixture.was_stopped(turn, cancel):
+            raise CaseUnavailable(TURN_ENDED)
+        fixture.add_pass("cancel.soon", "the turn ends soon", request)
         _check_cancelled_turn(fixture, turn)
         agent.responder.keep_terminals_running = False
         if fixture.has_action("talk"):
@@ -235,7 +242,7 @@ async def cancel_request(fixture: AgentFixture) -> None:
     rule = "cancel-request.agent-still-answered"
     agent, session = await fixture.open_session()
     request = await fixture.start_busy_turn(agent, session)
-    agent.notify("$/cancel_request", {"requestId": request.id})
+    cancel = agent.notify("$/cancel_request", {"requestId": request.id})
     line = await agent.wait_for_line(
         lambda line: line.is_answer and line.id == request.id,
         since=request.number,
@@ -246,6 +253,8 @@ async def cancel_request(fixture: AgentFixture) -> None:
         await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
         raise CaseUnavailable("it ignores $/cancel_request, which is allowed")
     answer = await agent.wait_for_answer(request, rule=rule)
+    if line.number < cancel.number:
+        raise CaseUnavailable(TURN_ENDED)
     passed = answer.ok or answer.code == -32800
     failure = f"$/cancel_request gave {answer.summary}; expected a result or -32800"
     fixture.judge(rule, passed, f"it gave {answer.summary}", failure, answer)
@@ -264,9 +273,11 @@ async def cancel_during_permission_request(fixture: AgentFixture) -> None:
         agent.responder.overrides["session/request_permission"] = leave_unanswered
         request = agent.prompt(session, fixture.action("permission").prompt_text(file="cancelled.txt"))
         permission = await fixture.wait_for_permission_request(agent, request)
-        agent.cancel(session)
+        cancel = agent.cancel(session)
         agent.reply(permission, reply)
         turn = await agent.finish_turn(request, rule=rule, timeout=fixture.timeouts.soon)
+        if turn.answer.line.number < cancel.number:
+            raise CaseUnavailable("the turn ended before the permission request was answered")
         failure = f"after a canceled permission request the turn gave {turn.answer.summary}"
         if turn.answer.ok:
             _check_cancelled_turn(fixture, turn)
