@@ -31,6 +31,7 @@ from accord.gateway.outbox import Outbox
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
 from accord.schema import CloseSessionRequest, Notice, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
+from accord.session import TurnCancelling
 from accord.session.protocol_v1 import updates_of
 from accord.store import iso_time
 from accord.wire.envelope import Notification
@@ -76,6 +77,8 @@ class Gateway:
         self.clients: list[GatewayClient] = []
         self.stopping: bool = False
         """Set while the gateway only waits for running turns to end."""
+        self.watch_token: Callable[[TokenRights, Callable[[str], None]], LimitLease] | None = None
+        """Calls back when a token is revoked or expires; see `Authenticator.watch_token`."""
         self.on_attachment: Callable[[GatewayClient, LiveSession, bool], None] | None = None
         """Called when a client was attached to a session or detached from it, in a cluster."""
         self.on_session_change: Callable[[LiveSession], None] | None = None
@@ -110,7 +113,7 @@ class Gateway:
         return next((agent for agent in self.agents.values() if rights.may_use(agent.name)), None)
 
     def remove_client(self, client: GatewayClient) -> None:
-        """Forget a closed client. Turns that it started continue."""
+        """Forget a closed client. Turns that it started continue while its token is valid."""
         if client in self.clients:
             self.clients.remove(client)
         for session in tuple(client.sessions.values()):
@@ -290,6 +293,22 @@ class Gateway:
         if upstream is not None and session.open_at_agent and session.running_turns:
             upstream.notify("session/cancel", encode({"sessionId": session.id}))
         self.pending_requests.cancel_session_requests(session, reason)
+
+    def watch_turn(self, session: LiveSession, rights: TokenRights) -> LimitLease | None:
+        """Cancel the running turn when this token ends, also if its clients have left, until the lease is
+        released. If a client of another token can act in the session, the turn is left to that client.
+        """
+
+        def on_token_end(reason: str) -> None:
+            others = (client.rights for client in session.clients if client.rights.token != rights.token)
+            if not all(other.read_only for other in others):
+                return
+            LOG.info("session %s of %s: its turn is canceled: %s", session.id, session.agent.name, reason)
+            session.log.append(TurnCancelling())
+            self.cancel(session, reason)
+            self.outbox.flush()
+
+        return None if self.watch_token is None else self.watch_token(rights, on_token_end)
 
     async def remove_session(self, session: LiveSession) -> None:
         """Remove a deleted session and detach its clients."""

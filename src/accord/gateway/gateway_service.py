@@ -153,6 +153,7 @@ async def run_gateway(
             clock=clock,
             fence=None if backend is None else backend.fence,
         )
+        gateway.watch_token = authenticator.watch_token
         opener: ConnectionOpener = gateway
         if backend is not None:
             metrics.more = backend.metrics

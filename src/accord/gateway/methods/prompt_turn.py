@@ -93,6 +93,8 @@ def _start_turn(
         gateway.send_update(session, UserMessageChunk(content=block), others)
     _notify_turn(client, session, {"state": "started"})
 
+    token_watch = gateway.watch_turn(session, client.rights)
+
     def on_cancel() -> None:
         session.turn_requests.cancel_turn(turn)
         if session.turn_requests.stopped:
@@ -101,6 +103,8 @@ def _start_turn(
     def on_reply(reply: AgentReply) -> None:
         entry = call.entry
         assert entry is not None
+        if token_watch is not None:
+            token_watch.release()
         members: dict[str, object] = {"state": "ended"}
         try:
             response = upstream.decode_reply(entry, reply)
