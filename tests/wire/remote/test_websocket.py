@@ -71,8 +71,9 @@ async def test_the_token_is_sent_in_a_header_and_never_logged(caplog: pytest.Log
         (
             1008,
             "too slow\x1b[2J",
-            "a limit was exceeded, or this side was too slow (WebSocket 1008): too slow",
+            "the server closed the connection (WebSocket 1008): too slow",
         ),
+        (1008, "", "a limit was exceeded, or this side was too slow (WebSocket 1008)"),
         (1011, "", "the server failed (WebSocket 1011)"),
         (4001, "custom", "the server closed the connection (WebSocket 4001): custom"),
     ],

@@ -143,6 +143,17 @@ async def test_a_permanent_refusal_ends_the_retries():
         assert len(server.requests) == 2
 
 
+async def test_a_revoked_token_is_the_only_reason_that_is_shown():
+    async with websocket_test_server() as server, connected_client(server) as (client, first):
+        await initialize(client, first)
+        server.refuse = [401]
+        await first.close(1008, "the token was revoked")
+        end = await client.inbox.end()
+        assert end.reason.endswith(
+            ": the server closed the connection (WebSocket 1008): the token was revoked"
+        )
+
+
 async def test_resume_retries_are_bounded():
     timeouts = NetworkTimeouts(close=0.3, retry_pause=0.01, max_retry_pause=0.01, resume=0.0)
     async with (

@@ -12,6 +12,9 @@ FINAL_STATUSES: Final = frozenset((401, 403, 404, 410))
 FINAL_CODES: Final = frozenset((1000, 1002, 1003, 1005, 1007, 1009, 1010))
 """Close codes after which resuming makes no sense: the close was intended or would happen again."""
 
+POLICY_CODE: Final = 1008
+"""The close code for limits, slow clients and revoked tokens."""
+
 _STATUSES: Final = {
     400: "the server rejected the request as invalid",
     401: "the token is missing or wrong",
@@ -33,7 +36,7 @@ _CODES: Final = {
     1002: "the server reported a protocol error",
     1003: "the server does not accept this kind of message",
     1007: "the server could not read a message",
-    1008: "the server closed the connection: a limit was exceeded, or this side was too slow",
+    POLICY_CODE: "the server closed the connection: a limit was exceeded, or this side was too slow",
     1009: "a message was too large for the server",
     1011: "the server failed",
     1012: "the server is restarting",
@@ -61,6 +64,8 @@ def close_sentence(code: int, reason: str = "") -> str:
     if code == 1005:
         return "the server closed the connection"
     text = _CODES.get(code, "the server closed the connection")
+    if code == POLICY_CODE and reason.strip():  # the server knows better than the general text
+        text = "the server closed the connection"
     return f"{text} (WebSocket {code}){_detail(reason)}"
 
 

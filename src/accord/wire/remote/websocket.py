@@ -153,7 +153,7 @@ class WebSocketTransport:
         if loss.final or not self._resume_buffer.resumable or self._connection_id is None:
             self._finish(f"{self._address}: {loss.reason}")
         else:
-            self._resume_task = asyncio.ensure_future(self._resume_connection(loss.reason))
+            self._resume_task = asyncio.ensure_future(self._resume_connection(loss))
 
     def writable(self, socket: WebSocketConnection, writable: bool) -> None:
         if socket is not self._socket and socket is not self._candidate:
@@ -165,7 +165,8 @@ class WebSocketTransport:
 
     # -- resuming ---------------------------------------------------------------------------------
 
-    async def _resume_connection(self, reason: str) -> None:
+    async def _resume_connection(self, loss: WebSocketLoss) -> None:
+        reason = loss.reason
         deadline = self._clock.now() + self._timeouts.resume
         attempt = 0
         while True:
@@ -178,7 +179,8 @@ class WebSocketTransport:
                 attempt += 1
                 pause = self._timeouts.pause_before(attempt)
                 if refused.final or self._clock.now() + pause > deadline:
-                    self._finish(f"{self._address}: {reason}; resuming failed: {refused}")
+                    detail = "" if loss.explained and refused.final else f"; resuming failed: {refused}"
+                    self._finish(f"{self._address}: {reason}{detail}")
                     return
                 await self._clock.sleep(pause)
             else:

@@ -25,7 +25,13 @@ from websockets.uri import parse_uri
 from accord.clock import Clock, Timer, within
 from accord.wire.pipes import HIGH_WATER
 from accord.wire.remote.address import AgentAddress, NetworkTimeouts
-from accord.wire.remote.network_errors import FINAL_CODES, close_sentence, error_sentence, status_sentence
+from accord.wire.remote.network_errors import (
+    FINAL_CODES,
+    POLICY_CODE,
+    close_sentence,
+    error_sentence,
+    status_sentence,
+)
 
 
 def cookie_header(address: AgentAddress) -> str | None:
@@ -61,6 +67,8 @@ class WebSocketLoss(Struct, frozen=True):
 
     reason: str
     final: bool = False
+    explained: bool = False
+    """Whether the server said why it refuses this client."""
 
 
 class WebSocketRefused(Exception):
@@ -102,7 +110,9 @@ def explain_loss(websocket: ClientProtocol, error: Exception | None) -> WebSocke
     close_frame = websocket.close_rcvd
     if close_frame is not None:
         return WebSocketLoss(
-            close_sentence(close_frame.code, close_frame.reason), final=close_frame.code in FINAL_CODES
+            close_sentence(close_frame.code, close_frame.reason),
+            final=close_frame.code in FINAL_CODES,
+            explained=close_frame.code == POLICY_CODE and bool(close_frame.reason),
         )
     detail = f": {error_sentence(error)}" if error is not None else ""
     return WebSocketLoss(f"the connection broke{detail}")
