@@ -30,6 +30,14 @@ def test_help_lists_the_commands_and_a_missing_command_exits_with_2() -> None:
     assert accord().returncode == 2
 
 
+def test_help_of_a_command_is_the_same_as_its_option() -> None:
+    assert accord("help", "completion").stdout == accord("completion", "--help").stdout
+    run = accord("completion", "tcsh")
+    assert run.returncode == 2
+    assert "powershell" in run.stderr
+    assert "agents" not in run.stderr
+
+
 def test_an_unknown_command_is_a_one_line_error() -> None:
     run = accord("nope")
     assert (run.returncode, run.stdout) == (2, "")

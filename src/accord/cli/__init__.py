@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class Subcommand(NamedTuple):
-    """A subcommand: its help text, the module with its `main(arguments)`, and the extra it needs."""
+    """A subcommand: its help text, and the module with its `main(arguments)`."""
 
     summary: str
     module: str
-    extra: str | None = None
 
 
 COMMANDS: Final[dict[str, Subcommand]] = {
@@ -65,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
+    if name == "help" and len(words) > 1:
+        return _run(words[1], [*words[1:], "--help"])
     if name in ("--help", "-h", "help"):
         print(_help())
         return 0 if words else 2
@@ -76,10 +77,6 @@ def _run(name: str, words: list[str]) -> int:
         from accord.errors import UsageError
 
         raise UsageError(f"unknown command; use one of: {', '.join(COMMANDS)}")
-    if command.extra is not None:
-        from accord.extras import require
-
-        require(command.extra, f"accord {name}")
     module = import_module(command.module)
     if name not in ("agent", "run"):  # these enable it when `initialize` is answered and the turn begins
         gc.enable()

@@ -104,8 +104,7 @@ def _report(options: Namespace) -> "ClusterReport":
     settings = cluster_settings(options.cluster)
     if settings is None:
         raise UsageError(
-            f"no NATS servers are named; pass --cluster URL, or put them into {settings_file()} as "
-            "docs/cluster.md shows"
+            f"no NATS servers are named; pass --cluster URL, or put them into {settings_file()} as `cluster`"
         )
     from accord.cluster.cluster_access import cluster_report
 

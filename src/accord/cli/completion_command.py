@@ -22,12 +22,10 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
 def main(arguments: Sequence[str]) -> int:
     """Print a script, or the names of the agents, one per line."""
     shell = arguments[0] if len(arguments) == 1 else ""
-    if (
-        shell not in SCRIPTS
-    ):  # the parser is for help, errors and `agents`: shells print a script at their start
-        shell = _parser().parse_args(arguments).shell
-    if shell == "agents":
+    if shell == "agents":  # only the scripts use it, so it is not in the help
         return _print_agents()
+    if shell not in SCRIPTS:  # the parser is for help and errors: shells print a script at their start
+        shell = _parser().parse_args(arguments).shell
     with open(
         os.path.join(os.path.dirname(__file__), "completion", SCRIPTS[shell]), encoding="utf-8"
     ) as file:
@@ -39,9 +37,7 @@ def _parser() -> "Parser":
     from accord.cli.command_parser import Parser
 
     parser = Parser("accord completion", "Print the completion script of a shell.")
-    parser.add_argument(
-        "shell", choices=(*SCRIPTS, "agents"), help="shell; agents prints names, for the scripts"
-    )
+    parser.add_argument("shell", choices=tuple(SCRIPTS), help="shell")
     parser.epilog = (
         'bash: eval "$(accord completion bash)" in ~/.bashrc. zsh: accord completion zsh > DIR/_accord, '
         "with DIR in fpath before compinit. fish: accord completion fish > "

@@ -368,9 +368,9 @@ async def _check_sandbox() -> DoctorFinding:
         return DoctorFinding("sandbox", BROKEN, "; ".join(map(str, broken)))
     remarks = [report.summary().partition(": ")[2], *report.reasons]
     if report.backend == "none":
-        remarks.append("every command needs permission; install bubblewrap (docs/sandbox.md)")
+        remarks.append("every command needs permission; install bubblewrap")
     else:
         remarks.insert(1, "self-test passed")
         if not report.is_effective:
-            remarks.insert(2, "`workspace-write` asks about commands; install bubblewrap (docs/sandbox.md)")
+            remarks.insert(2, "`workspace-write` asks about commands; install bubblewrap")
     return DoctorFinding("sandbox", report.backend, "; ".join(remarks))

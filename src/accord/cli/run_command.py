@@ -19,6 +19,7 @@ from accord.cli.command_parser import (
     add_trust_option,
     check_session_options,
     is_terminal,
+    print_stderr,
     session_values,
     split_command,
 )
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _MAX_PROMPT_BYTES: Final = 16 * 1024 * 1024
 _STDIN: Final = "-"
+_MAX_PROGRAM_BYTES: Final = 64 * 1024
+_AGENT_MARKS: Final = (b"import accord", b"from accord", b"import acp", b"from acp", b"agent-client-protocol")
+"""A program with one of these is likely an agent."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
     from accord.cli.output import output_for
     from accord.cli.run_job import RunJob, run_agent
 
+    if (hint := missing_separator_hint(run_arguments)) is not None:
+        print_stderr(hint, command="run")
     terminal = is_terminal(sys.stdout)
     output = output_for(run_arguments.format, stdout=sys.stdout, stderr=sys.stderr, terminal=terminal)
     try:
@@ -72,6 +78,25 @@ class RunArguments(SessionArguments):
     steer: bool
     """Whether the lines of stdin go to the running turn."""
     strict: bool
+
+
+def missing_separator_hint(arguments: RunArguments) -> str | None:
+    """Return a hint if the prompt ends with a program that looks like an agent: `--` was forgotten."""
+    words = arguments.words
+    if len(words) < 2 or arguments.command or arguments.agent is not None or arguments.remote is not None:
+        return None
+    if not words[-1].endswith((".py", ".js", ".mjs", ".ts")):
+        return None
+    try:
+        with open(words[-1], "rb") as file:
+            text = file.read(_MAX_PROGRAM_BYTES)
+    except OSError:
+        return None
+    if not any(mark in text for mark in _AGENT_MARKS):
+        return None
+    program = "python" if words[-1].endswith(".py") else "node"
+    command = words[-2:] if words[-2] in ("python", "python3", "node") else (program, words[-1])
+    return f"note: {words[-1]} is part of the prompt; to run it as the agent, add -- {' '.join(command)}"
 
 
 def answer_schema(path: str | None) -> "OutputSchema | None":

@@ -107,9 +107,11 @@ def read_settings(path: Path | None = None) -> ServeSettings:
         return FileFormat().decode(data, ServeSettings, path)
     except msgspec.ValidationError as error:
         reason, position = explain_setting_error(error, ServeSettings)
-        raise UsageError(f"invalid {path} ({position.lstrip('.')}: {reason}); see docs/gateway.md") from None
+        raise UsageError(
+            f"invalid {path} ({position.lstrip('.')}: {reason}); see the gateway reference"
+        ) from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UsageError(f"invalid {path} ({error}); docs/gateway.md describes the file") from None
+        raise UsageError(f"invalid {path} ({error}); see the gateway reference") from None
 
 
 def cluster_settings(option: str | None) -> "ClusterSettings | None":
@@ -258,7 +260,7 @@ def parser() -> Parser:
     )
     parser.epilog = (
         "Put defaults in serve.json in the config folder; command-line options override them. "
-        "docs/gateway.md describes all settings."
+        "The gateway reference in the documentation describes all settings."
     )
     option = parser.option
     parser.add_argument(
@@ -277,7 +279,7 @@ def parser() -> Parser:
     option("--folder DIR", "allow sessions only in this folder; repeatable", repeat=True, default=None)
     option("--idle MINUTES", "stop an agent after this time without work (default: 15)")
     option("--stop-wait SECONDS", "how long a stop waits for running turns (default: 30)")
-    option("--limit NAME=N", "change a limit; docs/gateway.md lists them", repeat=True, default=None)
+    option("--limit NAME=N", "change a limit, such as connections=64; repeatable", repeat=True, default=None)
     option("--cluster URL", "keep sessions on these NATS servers; without a URL, start one")
     option("--node NAME", "name of this node of the cluster (default: the host name)")
     option("--log FILE", "write the log to this file instead of stderr")

@@ -113,7 +113,8 @@ class _ServeRun:
                 node = await self._join_cluster(stack)
                 service = await stack.enter_async_context(run_gateway(self._plan, backend=node))
                 url = self._url(service)
-                with announce(url):
+                agents = [source.name for source in self._plan.sources]
+                with announce(url, agents, self._plan.folders):
                     await self._print_start(service, url)
                     await self._stop.wait()
                     await self._shut_down(service)
@@ -217,7 +218,7 @@ def check_encrypted(settings: ServeSettings, addresses: tuple[str, ...]) -> None
         return
     raise UsageError(
         f"--host {settings.host} is reachable from other machines without encryption; pass --tls-cert F "
-        "--tls-key F, use 127.0.0.1 behind a reverse proxy (docs/gateway.md), or pass --insecure in a "
+        "--tls-key F, use 127.0.0.1 behind a reverse proxy, or pass --insecure in a "
         "network that you trust"
     )
 

@@ -104,7 +104,7 @@ def _new(arguments: Sequence[str]) -> int:
     token, text = new_token(
         name,
         now=time.time(),
-        agents=None if options.agent is None else _agent_names(options.agent),
+        agents=None if options.agent is None else _agent_names(options.agent, options.cluster),
         folders=None
         if options.folder is None
         else [agent_folder("--folder", text) for text in options.folder],
@@ -120,6 +120,9 @@ def _new(arguments: Sequence[str]) -> int:
         print(text)
         return 0
     print(f"Token {token.id}{_name_suffix(token)} {describe_rights(token)}.")
+    for gateway in list_running_gateways():
+        if gateway.folders is not None:
+            print(f"The gateway at {gateway.url} allows only {', '.join(map(visible, gateway.folders))}.")
     print(f"It is shown only once:\n\n  {text}\n")
     print("Open or scan this link to log in a browser:\n")
     print_link(url, text, qr=not options.no_qr)
@@ -248,21 +251,29 @@ def _url(text: str | None) -> str:
     return text.rstrip("/")
 
 
-def _agent_names(names: list[str]) -> list[str]:
-    """Return the agents' names as used in URLs.
+def _agent_names(names: list[str], cluster: str | None) -> list[str]:
+    """Return the agents' names as used in URLs. Raises UsageError for one that no gateway here can have.
 
-    A name that is unknown in this folder gets a note: it may belong to another folder or to a command.
+    In a cluster, another node may have it, so an unknown name only gets a note.
     """
     agents = load(".", trust=leave_out)
+    served = {name for gateway in list_running_gateways() for name in gateway.agents}
     agent_names: list[str] = []
     for name in names:
         if not name.strip():
             raise UsageError("--agent has an empty value; omit the option or pass a value")
         if name in agents:
             agent_names.append(agents[name].name)
-        else:
-            print_stderr(f"note: no agent {visible(name)!r} in this folder", command="serve")
+        elif name in served or cluster_settings(cluster) is not None:
+            if name not in served:
+                print_stderr(f"note: no agent {visible(name)!r} on this machine", command="serve")
             agent_names.append(name)
+        else:
+            known = ", ".join(sorted({agent.name for agent in agents} | served))
+            raise UsageError(
+                f"unknown agent {visible(name)!r}; use one of {known}, or run this in the folder of its "
+                "acp.json or while the gateway serves it"
+            )
     return agent_names
 
 

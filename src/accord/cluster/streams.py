@@ -140,7 +140,7 @@ async def prepare_streams(
     except (NatsUnavailable, NatsRefused) as error:
         raise UsageError(
             f"the streams of the cluster cannot be used: {error}; the NATS servers need JetStream, a "
-            "majority of them must run, and this node needs the permissions of docs/cluster.md"
+            "majority of them must run, and this node needs its permissions (see the documentation)"
         ) from None
     streams = ClusterStreams(jetstream, settings, formats)
     if replicas == 1:

@@ -6,7 +6,7 @@ gateway that died. Keep heavy imports out.
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,6 +24,9 @@ class RunningGateway(Struct, frozen=True):
     """The address, without a token."""
     pid: int
     since: float
+    agents: tuple[str, ...] = ()
+    folders: tuple[str, ...] | None = None
+    """What `--folder` allows to every token; None for all folders."""
 
 
 def running_folder() -> Path:
@@ -31,12 +34,14 @@ def running_folder() -> Path:
 
 
 @contextmanager
-def announce(url: str) -> Generator[RunningGateway]:
+def announce(
+    url: str, agents: Sequence[str] = (), folders: tuple[str, ...] | None = None
+) -> Generator[RunningGateway]:
     """List this process as a gateway at this URL while the block runs. Raises OSError.
 
     Removes the files of gateways that were killed.
     """
-    running = RunningGateway(url, os.getpid(), time.time())
+    running = RunningGateway(url, os.getpid(), time.time(), tuple(agents), folders)
     path = private_folder(running_folder()) / f"{running.pid}.json"
     list_running_gateways()
     with locked(path) as descriptor:

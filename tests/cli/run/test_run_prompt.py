@@ -10,7 +10,7 @@ import pytest
 from tests.cli.run.run_harness import RunHarness, odd_agent
 
 from accord.cli import main
-from accord.cli.run_command import parser
+from accord.cli.run_command import missing_separator_hint, parser, read_arguments
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNiAAAABgADNjd8qAAAAABJRU5ErkJggg=="
@@ -33,6 +33,23 @@ def text(text: str) -> dict[str, Any]:
 
 def test_the_prompt_comes_from_the_arguments(harness: RunHarness) -> None:
     assert received_blocks(harness, "fix", "the test") == [text("fix the test")]
+
+
+def test_an_agent_at_the_end_of_the_prompt_gives_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("todo_agent.py").write_text("import accord\n")
+    Path("main.py").write_text("print(1)\n")
+    hint = missing_separator_hint(read_arguments(["hello", "todo_agent.py"]))
+    assert hint is not None
+    assert hint.endswith("add -- python todo_agent.py")
+    for words in (
+        ["explain", "main.py"],
+        ["hello", "--", "python", "todo_agent.py"],
+        ["-a", "accord", "x", "todo_agent.py"],
+    ):
+        assert missing_separator_hint(read_arguments(words)) is None
 
 
 def test_without_arguments_the_prompt_comes_from_stdin(harness: RunHarness) -> None:

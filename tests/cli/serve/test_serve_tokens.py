@@ -2,17 +2,21 @@
 
 import asyncio
 import json
+import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.serve.gateway_process import accord, running_gateway
-from websockets.asyncio.client import connect
+from tests.patience import PATIENCE
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from accord.cli import main
 from accord.gateway.access.access_tokens import TOKEN_PATTERN, TokenStore
+from accord.gateway.running_gateways import announce
 
 INITIALIZE = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 
@@ -69,10 +73,20 @@ def test_a_token_has_the_scope_it_was_created_with(token_command: TokenCommand, 
     assert f"may watch agents claude, accord in {tmp_path / 'real'}" in out
 
 
-def test_an_unknown_agent_in_the_scope_is_noted(token_command: TokenCommand) -> None:
+def test_a_token_for_an_unknown_agent_is_refused(token_command: TokenCommand) -> None:
     code, _, err = token_command.run("new", "--plain", "--agent", "mine")
-    assert (code, err) == (0, "accord serve: note: no agent 'mine' in this folder\n")
-    assert token_command.listed()[0]["agents"] == ["mine"]
+    assert code == 2
+    assert err.startswith("accord serve: unknown agent 'mine'; use one of accord, ")
+    assert token_command.listed() == []
+
+
+def test_a_new_token_knows_the_agents_and_folders_of_the_running_gateway(token_command: TokenCommand) -> None:
+    with announce("http://127.0.0.1:1", ["mine"], ("/srv/site",)):
+        _, out, _ = token_command.run("new", "--agent", "mine")
+    assert (
+        "may use agents mine in all folders.\nThe gateway at http://127.0.0.1:1 allows only /srv/site.\n"
+        in out
+    )
 
 
 def test_without_a_terminal_a_new_token_has_a_link_and_no_qr_code(token_command: TokenCommand) -> None:
@@ -129,6 +143,51 @@ async def test_revoking_closes_only_the_connections_of_that_token(home: Path) ->
                 gateway.websocket, proxy=None, additional_headers={"Authorization": f"Bearer {phone}"}
             )
         assert refused.value.response.status_code == 401
+
+
+async def test_revoking_cancels_the_turns_of_the_token(home: Path, tmp_path: Path) -> None:
+    """Its client has left, and the turn runs until it is canceled."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([[{"say": "working"}, {"wait_for_cancel": []}]]))
+    agent = ("--", sys.executable, "-m", "accord.testing", str(script))
+    with running_gateway(home, *agent) as gateway:
+        _, phone = TokenStore(home / "data" / "gateway" / "tokens").new("phone")
+
+        async def open_socket(token: str) -> ClientConnection:
+            headers = {"Authorization": f"Bearer {token}"}
+            socket = await connect(gateway.websocket, proxy=None, additional_headers=headers)
+            await socket.send(INITIALIZE)
+            await until(socket, lambda message: message.get("id") == 0)
+            return socket
+
+        async def until(socket: ClientConnection, matches: Callable[[Any], bool]) -> Any:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    message = json.loads(await socket.recv())
+                    if matches(message):
+                        return message
+
+        def call(id: int, method: str, **params: Any) -> str:
+            return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+        def is_state(state: str) -> Callable[[Any], bool]:
+            return lambda message: (message.get("params") or {}).get("changed", {}).get("state") == state
+
+        owner = await open_socket(gateway.token)
+        await owner.send(call(1, "_accord/sessions", subscribe=True))
+        user = await open_socket(phone)
+        await user.send(call(1, "session/new", cwd=str(tmp_path), mcpServers=[]))
+        opened = await until(user, lambda message: message.get("id") == 1)
+        assert "result" in opened, opened
+        session = opened["result"]["sessionId"]
+        await user.send(call(2, "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "go"}]))
+        await until(user, lambda message: "working" in json.dumps(message))
+        await until(owner, is_state("running"))
+        await user.close()
+        await asyncio.to_thread(accord, home, "serve", "token", "revoke", "phone")
+        changed = await until(owner, is_state("idle"))
+        assert changed["params"]["changed"]["clients"] == 0
+        await owner.close()
 
 
 async def test_a_websocket_from_another_origin_is_refused(home: Path) -> None:

@@ -229,7 +229,7 @@ _accord() {
         'accord sessions delete') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord tour') if [[ $cur == -* ]]; then _accord_words '-h --help -y --yes'; else :; fi ;;
         'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help --online'; else :; fi ;;
-        'accord completion') if [[ $cur == -* ]]; then _accord_words '-h --help'; else _accord_words 'bash zsh fish powershell agents'; fi ;;
+        'accord completion') if [[ $cur == -* ]]; then _accord_words '-h --help'; else _accord_words 'bash zsh fish powershell'; fi ;;
     esac
 }
 complete -F _accord accord

@@ -117,7 +117,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--folder' = 'allow sessions only in this folder; repeatable'
             '--idle' = 'stop an agent after this time without work (default: 15)'
             '--stop-wait' = 'how long a stop waits for running turns (default: 30)'
-            '--limit' = 'change a limit; docs/gateway.md lists them'
+            '--limit' = 'change a limit, such as connections=64; repeatable'
             '--cluster' = 'keep sessions on these NATS servers; without a URL, start one'
             '--node' = 'name of this node of the cluster (default: the host name)'
             '--log' = 'write the log to this file instead of stderr'
@@ -653,7 +653,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord sessions delete --agent' = @('<agent>')
         'accord sessions delete --cwd' = @('<dir>')
         'accord sessions delete --env' = @('<>')
-        'accord completion' = @('bash', 'zsh', 'fish', 'powershell', 'agents')
+        'accord completion' = @('bash', 'zsh', 'fish', 'powershell')
     }
     $at = 'accord'
     $previous = ''
