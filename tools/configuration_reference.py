@@ -45,7 +45,7 @@ config     none ...
 |---|---|---|
 | [`config.toml`](#configtoml) or `.json` | the coding agent | [permissions](permissions.md) |
 | [`acp.json`](#acpjson) | all commands that start agents | [agents](agents.md) |
-| [`serve.json`](#servejson) | `accord serve` | [gateway](gateway.md) |
+| [`serve.json`](#servejson) | `accord serve` | [gateway](gateway-reference.md#servejson) |
 | [`chat.json`](#chatjson) | `accord chat` | [chat](chat.md) |
 
 A key that does not exist is an error: the message names the file, the key and the reason. Each file may also

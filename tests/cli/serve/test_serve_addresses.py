@@ -80,7 +80,7 @@ def test_durations_and_limits_are_parsed() -> None:
 
 
 def test_the_documented_settings_are_valid() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "gateway.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "gateway-reference.md").read_text("utf-8")
     example = text.split("```json\n", 1)[1].split("```", 1)[0]
     settings = msgspec.json.decode(example, type=ServeSettings)
     assert settings.agents == ("claude", "accord")
