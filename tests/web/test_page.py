@@ -18,6 +18,7 @@ WEB = ROOT / "web"
 SCENARIOS = (
     "complete turn",
     "permission requests and forms",
+    "undo and rewind",
     "reload during a turn",
     "two tabs on one session",
     "lost connection",

@@ -92,6 +92,30 @@ export const SCENARIOS = {
     test.assertClean();
   },
 
+  async "undo and rewind"(test) {
+    const tab = await test.openTab();
+    await tab.startSession();
+    await allowEverything(tab);
+    await tab.send("write undone.txt: hello");
+    await tab.waitForText("Done.");
+    await tab.idle.waitFor();
+    await tab.page.getByRole("button", { name: "Undo", exact: true }).click();
+    const panel = tab.page.getByRole("region", { name: "Go back to before" });
+    await panel.getByText("1 file").waitFor();
+    await panel.getByRole("button", { name: "write undone.txt: hello" }).click();
+    await tab.page.getByText("1 file restored.").waitFor();
+    assert.equal(await tab.prompt.inputValue(), "write undone.txt: hello");
+    await tab.conversation.getByText("Done.").first().waitFor({ state: "detached" });
+    assert.deepEqual(await tab.userMessages(), []);
+    await assert.rejects(readFile(join(test.folder, "undone.txt")));
+    await tab.send("/redo");
+    await tab.waitForText("Done.");
+    assert.equal((await readFile(join(test.folder, "undone.txt"), "utf8")).trim(), "hello");
+    await tab.page.reload();
+    await tab.waitForText("Done.");
+    test.assertClean();
+  },
+
   async "reload during a turn"(test) {
     const { prompt, release } = blockedCommand(test.folder);
     const tab = await test.openTab();

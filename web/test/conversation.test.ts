@@ -168,3 +168,27 @@ test("keeps images between the texts of a message", () => {
     "text",
   ]);
 });
+
+function rewound(marker: Record<string, unknown>): acp.SessionUpdate {
+  return { sessionUpdate: "session_info_update", _meta: { rewind: marker } };
+}
+
+test("hides everything from a message on, and shows it again", () => {
+  const conversation = newConversation();
+  for (const text of ["one", "two", "two"]) {
+    conversation.addPrompt([{ type: "text", text }]);
+    conversation.apply(chunk("agent_message_chunk", `${text} done`));
+    conversation.endTurn("end_turn");
+  }
+  const all = describe(conversation);
+  conversation.apply(rewound({ messageId: "m3", messages: 1, text: "two" }));
+  expect(describe(conversation)).toEqual(all.slice(0, 4));
+  conversation.apply(rewound({ messageId: "m1", messages: 2, text: "one" }));
+  expect(describe(conversation)).toEqual([]);
+  conversation.apply(rewound({ restored: true }));
+  conversation.apply(rewound({ restored: true }));
+  conversation.apply(rewound({ restored: true }));
+  expect(describe(conversation)).toEqual(all);
+  conversation.apply(rewound({ messages: 9 }));
+  expect(describe(conversation)).toEqual(all);
+});

@@ -7,6 +7,7 @@
 import type * as acp from "@agentclientprotocol/sdk";
 import { batch, signal, type Signal } from "@preact/signals";
 import type { ErrorReport } from "../wire/extension-methods.ts";
+import { rewindIndex, rewindMarker, type RewindMarker } from "./rewind.ts";
 
 /** A content block of a message. Consecutive text chunks become one block. */
 export type MessageBlock = { type: "text"; text: string } | Exclude<acp.ContentBlock, { type: "text" }>;
@@ -97,6 +98,8 @@ export class Conversation {
   private readonly toolCalls = new Map<string, ToolCall>();
   private readonly compactions = new Map<string, Compaction>();
   private readonly changedEntries = new Set<Entry>();
+  /** What rewinds took out, and where it was. */
+  private readonly hidden: { index: number; entries: Entry[] }[] = [];
   private listChanged = false;
   private flushScheduled = false;
   /** The rest of our own prompt that the agent may still send back as user message chunks. */
@@ -139,9 +142,12 @@ export class Conversation {
       case "config_option_update":
         this.options.value = update.configOptions;
         return;
-      case "session_info_update":
+      case "session_info_update": {
         if (update.title !== undefined) this.title.value = update.title;
+        const marker = rewindMarker(update._meta);
+        if (marker) this.applyRewind(marker);
         return;
+      }
       case "usage_update":
         this.usage.value = { used: update.used, size: update.size, cost: update.cost ?? null };
         return;
@@ -208,6 +214,25 @@ export class Conversation {
         this.entries.value = this.allEntries.slice();
       }
     });
+  }
+
+  /** Hides everything from a message on, or shows again what was hidden last. */
+  private applyRewind(marker: RewindMarker): void {
+    this.completeMessage();
+    this.expectedEcho = null;
+    if (marker.restored) {
+      const hidden = this.hidden.pop();
+      if (!hidden) return;
+      this.allEntries.splice(hidden.index, 0, ...hidden.entries);
+    } else {
+      const index = rewindIndex(this.allEntries, marker);
+      if (index === null) return;
+      this.hidden.push({ index, entries: this.allEntries.splice(index) });
+    }
+    this.toolCalls.clear();
+    for (const entry of this.allEntries) if (entry.kind === "tool") this.toolCalls.set(entry.toolCallId, entry);
+    this.listChanged = true;
+    this.requestFlush();
   }
 
   private applyChunk(kind: Message["kind"], update: acp.ContentChunk): void {

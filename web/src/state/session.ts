@@ -11,6 +11,7 @@ import {
   type SessionActivity,
   type TurnChange,
 } from "../wire/extension-methods.ts";
+import type { RewindPoint, RewindResult, RewindScope } from "../wire/rewind-methods.ts";
 import { Conversation } from "./conversation.ts";
 import type { PendingRequest } from "./pending-requests.ts";
 import { PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
@@ -47,6 +48,10 @@ export class Session {
   readonly draft = signal("");
   /** The agent rejected a prompt because the user has to sign in first. */
   readonly signInRequired = signal(false);
+  /** The messages to go back to, while the list is open. */
+  readonly rewindPoints = signal<readonly RewindPoint[] | null>(null);
+  /** What the last rewind did, until the user closes it. */
+  readonly rewindReport = signal<{ title: string; lines: string[] } | null>(null);
 
   private readonly ownTurn = signal(false);
   private readonly otherTurn = signal(false);
@@ -166,6 +171,61 @@ export class Session {
       // The agent refused it or the connection is lost: the prompt waits for the end of the turn.
     }
     this.submit(prompt);
+  }
+
+  /** Whether the session can go back to earlier messages now. */
+  canRewind(): boolean {
+    return this.state.value === "ready" && !this.running.value && this.connection?.canRewind === true;
+  }
+
+  /** Opens the list of messages to go back to. */
+  async openRewind(): Promise<void> {
+    await this.tryRewind(async (connection, sessionId) => {
+      this.rewindPoints.value = await connection.rewindPoints(sessionId);
+    });
+  }
+
+  /** Goes back to before a message, by default the last one, and puts its text into the prompt. */
+  async rewind(messageId: string | null, scope: RewindScope): Promise<void> {
+    await this.tryRewind(async (connection, sessionId) => {
+      const id = messageId ?? (await connection.rewindPoints(sessionId))[0]?.messageId;
+      if (id === undefined) {
+        this.rewindReport.value = { title: "There is no message to go back to yet.", lines: [] };
+        return;
+      }
+      const result = await connection.rewind(sessionId, { messageId: id, scope });
+      this.showRewind(`Back as before “${result.title}”.`, result);
+      if (result.prompt !== "" && this.draft.value.trim() === "") this.draft.value = result.prompt;
+    });
+  }
+
+  /** Takes the last rewind back. */
+  async redo(): Promise<void> {
+    await this.tryRewind(async (connection, sessionId) => {
+      const result = await connection.rewind(sessionId, { redo: true });
+      this.showRewind(`Back as before the undo of “${result.title}”.`, result);
+    });
+  }
+
+  private showRewind(title: string, result: RewindResult): void {
+    const files = result.filesChanged.length;
+    const lines = result.skipped.map(({ path, reason }) => `Not restored: ${path}: ${reason}`);
+    if (files > 0) lines.unshift(`${files} ${files === 1 ? "file" : "files"} restored.`);
+    this.rewindReport.value = { title, lines: [...lines, ...result.notes] };
+    this.announce(title);
+  }
+
+  private async tryRewind(
+    action: (connection: AgentConnection, sessionId: string) => Promise<void>,
+  ): Promise<void> {
+    this.rewindPoints.value = null;
+    this.rewindReport.value = null;
+    if (!this.connection) return;
+    try {
+      await action(this.connection, this.address.sessionId);
+    } catch (error) {
+      this.rewindReport.value = { title: `Cannot go back: ${errorReport(error).message}`, lines: [] };
+    }
   }
 
   /** Sends a prompt, or queues it while a turn runs. */

@@ -16,6 +16,7 @@ import { newPrompt } from "../state/prompt-queue.ts";
 import type { Session } from "../state/session.ts";
 import { relativePath } from "../text/format.ts";
 import { isTouchDevice } from "./appearance.ts";
+import { rewindCommand } from "../state/rewind.ts";
 import { ErrorText, Icon } from "./elements.tsx";
 
 const MAX_COMPLETIONS = 8;
@@ -66,6 +67,13 @@ export function PromptEditor({ session }: { session: Session }) {
   const send = (later = false) => {
     const blocks = promptBlocks(text, mentions.current, images);
     if (blocks.length === 0) return;
+    const command = session.canRewind() && images.length === 0 ? rewindCommand(text) : null;
+    if (command !== null) {
+      session.draft.value = "";
+      if (command === "undo") void session.rewind(null, "both");
+      else void (command === "redo" ? session.redo() : session.openRewind());
+      return;
+    }
     if (steers && !later) void session.steer(newPrompt(blocks));
     else session.submit(newPrompt(blocks));
     session.draft.value = "";
@@ -91,6 +99,11 @@ export function PromptEditor({ session }: { session: Session }) {
     if (event.isComposing) return;
     if (completion.items.length > 0) {
       const item = completion.items[completion.index];
+      if (event.key === "Enter" && !event.repeat && item?.value.trim() === text.trim()) {
+        event.preventDefault();
+        send(); // the whole command is there
+        return;
+      }
       if (event.key === "ArrowDown" || event.key === "ArrowUp")
         completion.move(event.key === "ArrowDown" ? 1 : -1);
       else if ((event.key === "Enter" || event.key === "Tab") && item) accept(item);

@@ -12,6 +12,7 @@ import { errorReport } from "../wire/extension-methods.ts";
 import { ErrorText, Icon } from "./elements.tsx";
 import { PromptEditor } from "./PromptEditor.tsx";
 import { RequestCard } from "./RequestCards.tsx";
+import { RewindPanel } from "./RewindPanel.tsx";
 import { AgentSignIn } from "./SignIn.tsx";
 
 export function SessionFooter({ session }: { session: Session }) {
@@ -21,6 +22,7 @@ export function SessionFooter({ session }: { session: Session }) {
       <PendingRequests session={session} />
       <Plan session={session} />
       <QueuedPrompts session={session} />
+      <RewindPanel session={session} />
       {readOnly.value ? (
         <p class="muted centered">Your token is read-only: you can watch, but not send prompts.</p>
       ) : (

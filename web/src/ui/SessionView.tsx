@@ -69,6 +69,11 @@ function SessionHeader({ session }: { session: Session }) {
           {(listed?.clients ?? 0) > 1 && ` · ${listed?.clients} clients`}
         </p>
       </div>
+      {!gateway.readOnly.value && session.canRewind() && (
+        <button type="button" class="quiet small" onClick={() => void session.openRewind()}>
+          Undo
+        </button>
+      )}
       {canDelete && <DeleteButton session={session} />}
     </header>
   );

@@ -18,6 +18,13 @@ import {
   type TurnChange,
 } from "./extension-methods.ts";
 import {
+  readRewindPoints,
+  readRewindResult,
+  type RewindPoint,
+  type RewindResult,
+  type RewindScope,
+} from "./rewind-methods.ts";
+import {
   ResumableSocket,
   SocketRefused,
   type ConnectionState,
@@ -69,6 +76,8 @@ export class AgentConnection {
   readOnly = false;
   /** The agent takes messages during a turn. */
   canSteer = false;
+  /** Sessions of the agent can go back to earlier messages. */
+  canRewind = false;
 
   private readonly socket: ResumableSocket;
   private readonly connection: acp.ClientConnection;
@@ -129,6 +138,21 @@ export class AgentConnection {
     return asRecord(response)["outcome"] === "injected";
   }
 
+  /** Lists the messages that a session can go back to, the latest first. */
+  async rewindPoints(sessionId: string): Promise<RewindPoint[]> {
+    const response = await this.connection.agent.request<unknown>("_session/rewind_points", { sessionId });
+    return readRewindPoints(asRecord(response));
+  }
+
+  /** Goes back to before a message, or takes the last rewind back. */
+  async rewind(
+    sessionId: string,
+    target: { messageId: string; scope: RewindScope; dryRun?: boolean } | { redo: true },
+  ): Promise<RewindResult> {
+    const params = { sessionId, ...target };
+    return readRewindResult(asRecord(await this.connection.agent.request<unknown>("_session/rewind", params)));
+  }
+
   cancel(sessionId: string): void {
     void this.connection.agent.notify("session/cancel", { sessionId }).catch(() => undefined);
   }
@@ -169,6 +193,7 @@ export class AgentConnection {
     this.capabilities = response.agentCapabilities ?? {};
     this.authMethods = response.authMethods ?? [];
     this.canSteer = asRecord(asRecord(response._meta)["steering"])["supported"] === true;
+    this.canRewind = asRecord(asRecord(response._meta)["rewind"])["supported"] === true;
     const extensions = asRecord(asRecord(this.capabilities._meta)["accord"]);
     const gateway = asRecord(extensions["gateway"]);
     const name = gateway["agent"];
