@@ -110,6 +110,13 @@ async def replay_a_session() -> None:
     assert [message.text for message in state.messages] == ["Hi"]
 
 
+async def send_a_stored_session() -> None:
+    state = accord.SessionState("s1", "/project")
+    state.apply(accord.TurnStarted([accord.TextContent("Hi")]))
+    updates: list[SessionUpdate] = list(state.updates())  # for `await session.replay(updates)` in an agent
+    assert [text_of(update) for update in updates] == ["Hi"]
+
+
 def describe(entry: Entry) -> str:
     """Return a line for an entry of the timeline."""
     match entry:

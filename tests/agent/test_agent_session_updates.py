@@ -1,7 +1,7 @@
 """Updates of a session: plans, commands, titles, usage, notices, compaction, subagents, MCP over ACP."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.agent.agent_client import EVERYTHING, connected_client, make_agent, silent
@@ -15,9 +15,13 @@ from accord.schema import (
     Cost,
     Notice,
     PlanEntry,
+    SessionInfoUpdate,
     SubagentUpdate,
+    Terminal,
     TextContent,
+    ToolCall,
 )
+from accord.session import SessionOpened, SessionState, TurnStarted
 
 UNSUPPORTED = [
     {},
@@ -419,3 +423,52 @@ async def test_updates_can_be_sent_at_any_time() -> None:
         kept[0].push(AgentMessageChunk(TextContent("psst"), "m"))
         await client.update("usage_update")
         assert (await client.update("agent_message_chunk"))["content"]["text"] == "psst"
+
+
+@pytest.mark.parametrize(
+    ("step", "problem"),
+    [
+        (("a", "doing"), "unknown plan status 'doing'; use one of pending, in_progress, completed"),
+        (("a", "pending", "urgent"), "unknown plan priority 'urgent'; use one of high, medium, low"),
+        (PlanEntry("a", "medium", cast(Any, "done")), "unknown plan status 'done'"),
+    ],
+)
+async def test_a_plan_with_an_unknown_value_is_refused_before_it_is_sent(step: Any, problem: str) -> None:
+    refused: list[str] = []
+
+    async def handler(turn: Turn) -> None:
+        with pytest.raises(UsageError) as error:
+            await turn.plan([step])
+        refused.append(str(error.value))
+
+    async with connected_client(make_agent(handler)) as client:
+        updates, _ = await client.turn(await client.new_session())
+    assert updates == []
+    assert refused[0].startswith(problem)
+
+
+async def test_an_event_of_a_log_is_refused_as_an_update() -> None:
+    async def handler(turn: Turn) -> None:
+        with pytest.raises(UsageError, match="cannot send SessionOpened; pass a session update"):
+            await turn.session.update(cast(Any, SessionOpened("s1")))
+
+    async with connected_client(make_agent(handler)) as client:
+        updates, result = await client.turn(await client.new_session())
+    assert (updates, result["stopReason"]) == ([], "end_turn")
+
+
+async def test_replay_leaves_out_what_the_client_cannot_receive() -> None:
+    state = SessionState("s1", "/project")
+    state.apply(TurnStarted([TextContent("Hi")]))
+    state.apply(CompactionUpdate("c1", "completed"))
+    state.apply(ToolCall("t1", "Run", content=[Terminal("x1")], raw_output={"output": "ok"}))
+    state.apply(SessionInfoUpdate("A title"))
+
+    async def handler(turn: Turn) -> None:
+        await turn.session.replay(state.updates())
+
+    async with connected_client(make_agent(handler)) as client:
+        updates, _ = await client.turn(await client.new_session())
+    kinds = [update["sessionUpdate"] for update in updates]
+    assert kinds == ["user_message_chunk", "tool_call", "session_info_update"]
+    assert "ok" in updates[1]["content"][0]["content"]["text"]

@@ -49,6 +49,21 @@ async def test_blocks_without_a_capability_are_refused_by_a_strict_agent_only() 
         assert ("error" in answer) is (options is STRICT)
 
 
+async def test_an_unknown_stop_reason_is_named_with_the_valid_ones() -> None:
+    async def handler(turn: Turn) -> Any:
+        return "done"
+
+    async with connected_client(make_agent(handler)) as client:
+        session = await client.new_session()
+        error = await client.error(
+            "session/prompt", {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
+        )
+    assert error["data"] == (
+        "a prompt handler returned 'done'; use None or one of "
+        "end_turn, max_tokens, max_turn_requests, refusal, cancelled"
+    )
+
+
 @pytest.mark.rule("prompt.stop-reason", "prompt.answered")
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
 async def test_a_handler_may_return_the_stop_reason(reason: Any) -> None:

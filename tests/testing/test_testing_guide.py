@@ -12,9 +12,11 @@ import pytest
 import accord
 from accord.testing import (
     FakeClock,
+    ScriptedAgent,
     ScriptedClient,
     WireFault,
     ask,
+    die,
     fail,
     plan,
     read_file,
@@ -194,9 +196,10 @@ async def test_the_fake_clock_moves_only_when_advanced(accord_clock: FakeClock) 
     [
         ("not json", "not JSON"),
         ('{"a": 1}', "list of turns"),
-        ('[[{"sing": "la"}]]', "'sing' is unknown"),
+        ('[[{"sing": "la"}]]', "unknown step 'sing'; known steps: tool, say"),
         ('[[{"stop": ["a", "b"]}]]', "does not take"),
         ('[["say"]]', "one member"),
+        ('[[{"tool": ["Edit a.py"]}]]', "the step 'tool' needs an object with a title"),
     ],
 )
 def test_an_invalid_script_is_a_one_line_error(tmp_path: Path, script: str, error_text: str) -> None:
@@ -208,6 +211,14 @@ def test_an_invalid_script_is_a_one_line_error(tmp_path: Path, script: str, erro
     assert run.returncode == 2
     assert error_text in run.stderr
     assert run.stderr.count("\n") == 1
+
+
+async def test_an_agent_in_memory_dies_with_its_connection() -> None:
+    agent = ScriptedAgent([[say("x"), die()]])
+    async with accord.connect_transport(agent.transport()) as remote:
+        session = await remote.new_session("/tmp")
+        with pytest.raises(accord.ConnectionClosed):
+            await session.ask("Hello")
 
 
 def test_the_plugin_provides_its_fixtures_and_imports_late(pytester: pytest.Pytester) -> None:

@@ -5,6 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET
@@ -13,7 +14,7 @@ from accord.agent.client import ClientPeer, SessionClient, run_callback
 from accord.agent.session_options import SessionOptions
 from accord.agent.session_updates import Compaction, IdGenerator, PlanReporter, Subagent, adapt_update
 from accord.clock import OwnedTasks
-from accord.errors import UsageError
+from accord.errors import NotOffered, UsageError
 from accord.schema.content import TextContent
 from accord.schema.mcp import McpServer
 from accord.schema.session_requests import (
@@ -113,6 +114,12 @@ class AgentSession:
         Raises NotOffered if the client lacks the capability for this update.
         """
         await self._core.peer.connection.drain_after(self._core.push, update)
+
+    async def replay(self, updates: Iterable[SessionUpdate]) -> None:
+        """Send the updates of a stored session, without those that the client cannot receive."""
+        for update in updates:
+            with suppress(NotOffered):
+                await self.update(update)
 
     def push(self, update: SessionUpdate) -> None:
         """Send any update without waiting. Before the session is open, queue it behind the response."""

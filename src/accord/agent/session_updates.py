@@ -62,6 +62,9 @@ _REQUIRED_CAPABILITIES: Final[dict[type, tuple[str, Callable[[Client], bool]]]] 
     SessionMessageChunk: ("subagents", lambda client: client.shows_subagents),
 }
 _CONTENT_BLOCKS: Final = get_args(ContentBlock)
+_UPDATES: Final = frozenset(get_args(SessionUpdate))
+_PLAN_STATUSES: Final = get_args(PlanEntryStatus)
+_PLAN_PRIORITIES: Final = get_args(PlanEntryPriority)
 
 
 class Compaction:
@@ -180,15 +183,22 @@ class Subagent:
 
 
 def plan_entry(step: Step) -> PlanEntry:
+    """Return the entry for a step; raise UsageError for an unknown status or priority."""
     match step:
         case PlanEntry():
-            return step
+            entry = step
         case str():
             return PlanEntry(step, "medium", "pending")
         case (text, status):
-            return PlanEntry(text, "medium", status)
+            entry = PlanEntry(text, "medium", status)
         case (text, status, priority):
-            return PlanEntry(text, priority, status)
+            entry = PlanEntry(text, priority, status)
+    if entry.status not in _PLAN_STATUSES:
+        raise UsageError(f"unknown plan status {entry.status!r}; use one of {', '.join(_PLAN_STATUSES)}")
+    if entry.priority not in _PLAN_PRIORITIES:
+        known = ", ".join(_PLAN_PRIORITIES)
+        raise UsageError(f"unknown plan priority {entry.priority!r}; use one of {known}")
+    return entry
 
 
 class PlanReporter:
@@ -259,6 +269,8 @@ class IdGenerator:
 def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions) -> SessionUpdate:
     """Return the update in the form that the client supports; raise NotOffered if there is none."""
     kind = type(update)
+    if kind not in _UPDATES:
+        raise UsageError(f"cannot send {kind.__name__}; pass a session update of accord.schema")
     requirement = _REQUIRED_CAPABILITIES.get(kind)
     if requirement is not None and not requirement[1](client):
         raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{requirement[0]}`")

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 HandlerResult: TypeAlias = StopReason | PromptResponse | None
 """The result of a prompt handler: a stop reason (None: `end_turn`), or the whole response."""
 
-_STOP_REASONS: Final = frozenset(get_args(StopReason))
+_STOP_REASONS: Final = get_args(StopReason)
 
 
 class Turn:
@@ -577,10 +577,8 @@ def _response(result: HandlerResult) -> PromptResponse:
         else PromptResponse("end_turn" if result is None else result)
     )
     if not isinstance(response.stop_reason, str) or response.stop_reason not in _STOP_REASONS:
-        LOG.error(
-            "a prompt handler returned %r; use one of %s",
-            response.stop_reason,
-            ", ".join(sorted(_STOP_REASONS)),
-        )
-        raise InternalError(data="the agent returned an invalid stop reason")
+        problem = f"a prompt handler returned {response.stop_reason!r}"[:200]
+        problem += f"; use None or one of {', '.join(_STOP_REASONS)}"
+        LOG.error(problem)
+        raise InternalError(data=problem)
     return response

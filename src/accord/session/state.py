@@ -4,7 +4,7 @@ Pure: no I/O and no clock. `apply` never raises for anything that the message re
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -28,6 +28,7 @@ from accord.schema import (
     SessionUpdate,
     StopReason,
     SubagentUpdate,
+    ToolCall,
     Usage,
     UsageUpdate,
     UserMessageChunk,
@@ -52,7 +53,7 @@ from accord.session.history import Entry, History
 from accord.session.history_items import V1_PLAN_ID, Message
 from accord.session.rewind import rewind_marker
 from accord.session.session_settings import SessionSettings
-from accord.session.tool_calls import ToolCallState
+from accord.session.tool_calls import ToolCallState, without_terminals
 
 TurnStatus: TypeAlias = Literal["idle", "running", "cancelling"]
 """Whether a turn runs."""
@@ -154,6 +155,21 @@ class SessionState:
         if self.usage is not None:
             events.append(self.usage)
         return events
+
+    def updates(self) -> Iterator[SessionUpdate]:
+        """Yield the updates with which an agent replays this session: history, title and usage.
+
+        Terminals become text, because they belong to an earlier client. Modes, options and commands are left
+        out: the agent offers its current ones. Apply nothing meanwhile.
+        """
+        for event in self.history.iter_events():
+            for update in cast(list[SessionUpdate], protocol_v1.updates_of(event)):
+                is_call = isinstance(update, ToolCall)
+                yield without_terminals(update, lambda _terminal: None) if is_call else update
+        if self.title is not None:
+            yield SessionInfoUpdate(self.title)
+        if self.usage is not None:
+            yield self.usage
 
 
 Reducer: TypeAlias = Callable[[SessionState, Any], Event]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from accord.errors import UsageError
 
+_USAGE = "usage: python -m accord.testing SCRIPT.json | hostile [NAME]\n"
+
 
 async def serve(script: Path) -> None:
     """Run the script as an agent on stdio."""
@@ -25,8 +27,11 @@ def main(words: list[str]) -> int:
             from accord.testing.hostile import main as hostile
 
             return hostile(words[1:])
-        if len(words) != 1:
-            sys.stderr.write("usage: python -m accord.testing SCRIPT.json | hostile [NAME]\n")
+        if words in (["-h"], ["--help"]):
+            sys.stdout.write(_USAGE)
+            return 0
+        if len(words) != 1 or words[0].startswith("-"):
+            sys.stderr.write(_USAGE)
             return 2
         asyncio.run(serve(Path(words[0])))
     except UsageError as error:

@@ -19,7 +19,7 @@ from accord.errors import RpcError, UsageError
 from accord.testing.raw_peer import RecordingTransport, WireLog
 from accord.trace.trace_format import Side
 from accord.wire.envelope import Message
-from accord.wire.memory_transport import memory_pair
+from accord.wire.memory_transport import MemoryTransport, memory_pair
 from accord.wire.transport import Transport
 
 Step: TypeAlias = Callable[["ScriptedTurn"], Awaitable[Any]]
@@ -158,10 +158,10 @@ def fail(code: int = -32603, message: str = "scripted failure", **data: Any) -> 
 
 
 def die(exit_code: int = 1) -> Step:
-    """Exit the agent's process at once; only for an agent that runs as a command."""
+    """Exit the agent's process at once. An agent in memory has none: its connection ends instead."""
 
     async def step(turn: "ScriptedTurn") -> None:
-        os._exit(exit_code)
+        await turn.agent.die(exit_code)
 
     return step
 
@@ -194,20 +194,28 @@ def parse_step(value: Any) -> Step:
     if not isinstance(value, dict) or len(cast(dict[str, Any], value)) != 1:
         raise UsageError(f"a step must be an object with one member, not {value!r}")
     ((name, argument),) = cast(dict[str, Any], value).items()
+    if name == "tool":
+        return _parse_tool(argument)
+    make = STEPS.get(name)
+    if make is None:
+        raise UsageError(f"unknown step {name!r}; known steps: tool, {', '.join(STEPS)}")
     try:
-        if name == "tool":
-            inner = [parse_step(item) for item in argument.pop("steps", [])]
-            return tool(argument.pop("title"), *inner, **argument)
-        make = STEPS[name]
         if isinstance(argument, dict) and name not in ("update", "send"):
             return make(**cast(dict[str, Any], argument))
         return make(*cast(Sequence[Any], argument)) if isinstance(argument, list) else make(argument)
-    except KeyError as error:
-        raise UsageError(
-            f"the step {name!r} is unknown or lacks {error}; known steps: tool, {', '.join(STEPS)}"
-        ) from None
     except TypeError as error:
         raise UsageError(f"the step {name!r} does not take {argument!r}: {error}") from None
+
+
+def _parse_tool(argument: Any) -> Step:
+    if not isinstance(argument, dict) or "title" not in argument:
+        raise UsageError(f"the step 'tool' needs an object with a title, not {argument!r}")
+    members = dict(cast(dict[str, Any], argument))
+    inner = [parse_step(item) for item in members.pop("steps", [])]
+    try:
+        return tool(members.pop("title"), *inner, **members)
+    except TypeError as error:
+        raise UsageError(f"the step 'tool' does not take {argument!r}: {error}") from None
 
 
 class ScriptedTurn:
@@ -255,6 +263,7 @@ class ScriptedAgent:
         # By the id of the prompt, from its arrival until its answer.
         self.wire.on_message = self._assign_script
         self._transport: Transport | None = None
+        self._memory_transport: MemoryTransport | None = None
 
     def transport(self) -> Transport:
         """Connect in memory; returns the client's end."""
@@ -264,6 +273,7 @@ class ScriptedAgent:
 
     def connect(self, transport: Transport) -> AgentConnection:
         """Serve this transport."""
+        self._memory_transport = transport if isinstance(transport, MemoryTransport) else None
         self._transport = RecordingTransport(transport, side="agent", log=self.wire)
         return self.app.connect(self._transport)
 
@@ -273,6 +283,12 @@ class ScriptedAgent:
             raise UsageError("cannot send before a client is connected")
         text = json.dumps(line) if isinstance(line, dict) else line
         self._transport.send(text.encode() if isinstance(text, str) else text)
+
+    async def die(self, exit_code: int) -> None:
+        """Exit the process of an agent on stdio at once; end the connection of an agent in memory."""
+        if self._memory_transport is None:
+            os._exit(exit_code)
+        await self._memory_transport.aclose()
 
     def _assign_script(self, side: Side, message: Message) -> None:
         """Assign a script to a prompt on arrival, so that a prompt canceled before its turn uses it up."""

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from msgspec import MsgspecError
 
@@ -32,12 +32,9 @@ from accord.errors import (
     StoreError,
     UsageError,
 )
-from accord.schema.content import ToolCall
 from accord.schema.session_requests import ListSessionsRequest, ListSessionsResponse
-from accord.schema.updates import SessionInfoUpdate, SessionUpdate
+from accord.schema.updates import SessionUpdate
 from accord.session import SessionOpened, SessionState
-from accord.session.protocol_v1 import updates_of
-from accord.session.tool_calls import without_terminals
 from accord.store.journal import Journal
 from accord.store.records import repair
 from accord.store.session_summary import SessionSummary
@@ -53,7 +50,7 @@ _DRAIN_INTERVAL: Final = 64
 
 async def replay(agent_session: AgentSession, state: SessionState) -> None:
     """Replay a session to the client; waits while the client reads slowly."""
-    for number, update in enumerate(_updates(state), 1):
+    for number, update in enumerate(state.updates(), 1):
         _push_if_offered(agent_session, update)
         if number % _DRAIN_INTERVAL == 0:
             await agent_session.drain()
@@ -61,23 +58,8 @@ async def replay(agent_session: AgentSession, state: SessionState) -> None:
 
 def replay_now(agent_session: AgentSession, state: SessionState) -> None:
     """Replay a session at once, before any other update."""
-    for update in _updates(state):
+    for update in state.updates():
         _push_if_offered(agent_session, update)
-
-
-def _updates(state: SessionState) -> Iterator[SessionUpdate]:
-    for event in state.history.events():
-        for update in updates_of(event):
-            yield cast(SessionUpdate, _without_terminals(update))
-    if state.title is not None:
-        yield SessionInfoUpdate(state.title)
-    if state.usage is not None:
-        yield state.usage
-
-
-def _without_terminals(update: Any) -> Any:
-    """Terminals belong to an earlier client: their output is replayed as text."""
-    return without_terminals(update, lambda _terminal: None) if isinstance(update, ToolCall) else update
 
 
 def _push_if_offered(agent_session: AgentSession, update: SessionUpdate) -> None:
