@@ -54,7 +54,7 @@ BUDGETS = [f"--max-{scope}{unit}" for scope in ("", "session-") for unit in ("co
 ADDED_OPTIONS = {
     "agent": BUDGETS,
     "doctor": ["--online"],
-    "run": [*BUDGETS, "--output-schema", "--steer"],
+    "run": [*BUDGETS, "--output-schema", "--stderr", "--steer"],
     "serve": ["--cluster", "--node"],
     "serve token new": ["--cluster"],
     "serve token list": ["--cluster"],

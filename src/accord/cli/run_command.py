@@ -77,6 +77,8 @@ class RunArguments(SessionArguments):
     retry: bool
     steer: bool
     """Whether the lines of stdin go to the running turn."""
+    stderr: bool
+    """Whether the agent's stderr is shown."""
     strict: bool
 
 
@@ -118,6 +120,8 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
     if options.url is not None and (command or options.agent is not None):
         other = f"-- {command[0]}" if command else f"-a {options.agent}"
         raise UsageError(f"--url and {other} both name an agent; use one of them")
+    if options.url is not None and options.stderr:
+        raise UsageError("--stderr needs an agent that is started here; the stderr of --url stays there")
     for name in ("agent", "file", "model", "mode", "session", "output_schema"):
         value = getattr(options, name)
         if value is not None and not value.strip():
@@ -136,6 +140,7 @@ def read_arguments(words: Sequence[str]) -> RunArguments:
         deadline=_parse_seconds("--deadline", options.deadline),
         retry=options.retry,
         steer=options.steer,
+        stderr=options.stderr,
         strict=options.strict,
         **session_values(options, command),
     )
@@ -188,6 +193,7 @@ def parser() -> Parser:
     option("--retry", "send the prompt again if the agent dies before it did anything")
     option("--steer", "send each line of stdin to the running turn, for agents that support it")
     add_trust_option(parser)
+    option("--stderr", "show what the agent writes to stderr: its log, its tracebacks and its prints")
     option("--strict", "reject nonstandard messages instead of repairing them")
     return parser
 

@@ -470,9 +470,13 @@ class RunJob:
                 strict=self._arguments.strict,
                 observer=self._observe,
                 restart=RestartPolicy(),
+                on_stderr=self._show_stderr if self._arguments.stderr else None,
                 features=ClientFeatures(meta={"accord": {"extensions": [AGENTAO_ASK_USER]}}),
             )
         )
+
+    def _show_stderr(self, line: str) -> None:
+        self._output.note(f"agent: {line}")
 
     def _observe(self, report: ClientReport) -> None:
         if report.kind == "oversized":

@@ -517,3 +517,23 @@ def test_a_reader_that_closes_early_ends_the_agent(harness: RunHarness, tmp_path
     _, output = process.communicate(timeout=PATIENCE)
     assert b"Traceback" not in output
     assert not alive(int(pid.read_text()))
+
+
+def test_stderr_of_the_agent_is_shown_on_request(harness: RunHarness, tmp_path: Path) -> None:
+    program = tmp_path / "noisy.py"
+    program.write_text(
+        "import accord\n"
+        "agent = accord.Agent('noisy')\n"
+        "@agent.prompt\n"
+        "async def reply(turn):\n"
+        "    print('looking around')\n"
+        "    await turn.say('Done.')\n"
+        "agent.serve()\n"
+    )
+    shown = harness.run("hello", "--stderr", "--", sys.executable, str(program))
+    assert (shown.code, "accord run: agent: looking around\n" in shown.err) == (0, True)
+    hidden = harness.run("hello", "--", sys.executable, str(program))
+    assert (hidden.code, "looking around" in hidden.err) == (0, False)
+    refused = harness.run("hello", "--stderr", "--url", "ws://127.0.0.1:1/acp")
+    assert refused.code == 2
+    assert "--stderr needs an agent that is started here" in refused.err

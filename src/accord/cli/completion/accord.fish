@@ -55,6 +55,7 @@ complete -c accord -n '__accord_at \'accord run\'' -l max-session-requests -x -d
 complete -c accord -n '__accord_at \'accord run\'' -l retry -d 'send the prompt again if the agent dies before it did anything'
 complete -c accord -n '__accord_at \'accord run\'' -l steer -d 'send each line of stdin to the running turn, for agents that support it'
 complete -c accord -n '__accord_at \'accord run\'' -l trust -d 'trust the project\'s acp.json, for this run only'
+complete -c accord -n '__accord_at \'accord run\'' -l stderr -d 'show what the agent writes to stderr: its log, its tracebacks and its prints'
 complete -c accord -n '__accord_at \'accord run\'' -l strict -d 'reject nonstandard messages instead of repairing them'
 complete -c accord -n '__accord_at \'accord chat\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord chat\'' -l url -x -d 'address of a remote agent, for example of `accord serve`'

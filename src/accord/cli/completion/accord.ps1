@@ -52,6 +52,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--retry' = 'send the prompt again if the agent dies before it did anything'
             '--steer' = 'send each line of stdin to the running turn, for agents that support it'
             '--trust' = 'trust the project''s acp.json, for this run only'
+            '--stderr' = 'show what the agent writes to stderr: its log, its tracebacks and its prints'
             '--strict' = 'reject nonstandard messages instead of repairing them'
         }
         'accord chat' = @{
