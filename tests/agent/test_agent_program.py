@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -114,6 +115,36 @@ async def test_a_turn_over_pipes(arguments: tuple[str, ...]) -> None:
     assert ended["result"] == {"stopReason": "end_turn"}
     assert code == 0
     assert stderr_text == "a stray line on stdout\n"
+
+
+async def test_an_exit_in_a_handler_ends_the_program_with_one_report() -> None:
+    async with running() as agent:
+        agent.write(INITIALIZE, LOAD, prompt("exit"))
+        await agent.rest()
+        code, stderr_text = await agent.end()
+    assert code == 9
+    assert stderr_text.count("Traceback") == 1
+    assert "Task" not in stderr_text
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")
+async def test_an_agent_in_a_terminal_says_how_to_try_it() -> None:
+    ours, theirs = os.openpty()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROGRAM), stdin=theirs, stdout=theirs, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr
+        hint = (await process.stderr.readline()).decode()
+        process.terminate()
+        await process.communicate()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert hint.startswith(
+        'echo: waiting for an ACP client on stdin. To try the agent: accord run "Hello" -- '
+    )
+    assert hint.endswith(f"{PROGRAM}\n")
 
 
 @pytest.mark.rule("framing.agent-one-answer", "framing.exits-at-end-of-input")

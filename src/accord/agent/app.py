@@ -5,6 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from logging import DEBUG, WARNING
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from accord.agent.method_decorator import MethodDecorator
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_TERMINAL_HINT = '{}: waiting for an ACP client on stdin. To try the agent: accord run "Hello" -- {}\n'
 
 _LOG_LEVELS: Final[dict[str, int]] = {"unmatched": DEBUG, "unknown": DEBUG, "failed": DEBUG}
 """Levels of connection reports; others are warnings. A failed handler has already logged its traceback."""
@@ -280,6 +283,8 @@ class Agent:
     def serve(self, *, strict: bool | None = None, uvloop: bool = False) -> None:
         """Speak ACP on stdin and stdout until the client disconnects, or until Ctrl-C or SIGTERM."""
         self._check_handlers()
+        if sys.stdin is not None and sys.stdin.isatty():  # a user started it by hand
+            sys.stderr.write(_TERMINAL_HINT.format(self.info.name, " ".join(sys.orig_argv)))
         run(self.serve_stdio(strict=strict), uvloop=uvloop)
 
     async def serve_stdio(
@@ -319,7 +324,11 @@ def run(main: Coroutine[Any, Any, Any], *, uvloop: bool) -> None:
         raise
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            _run_until_signal(main, runner)
+            try:
+                _run_until_signal(main, runner)
+            except SystemExit:  # of a handler: what is under way ends with the program, without a report
+                runner.get_loop().set_exception_handler(lambda loop, context: None)
+                raise
     except KeyboardInterrupt:
         pass
 

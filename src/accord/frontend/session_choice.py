@@ -80,34 +80,37 @@ class SessionChoice:
     async def newest(self, records: RecordedSessions | None) -> str:
         """The id of the newest session in the directory: from the agent, otherwise from the recordings.
 
-        Raises UsageError if there is none.
+        An agent may list its sessions without times. Raises UsageError if there is none.
         """
-        listed = await self._newest_listed()
-        if listed is not None:
-            return listed.session_id
+        listed = await self._listed()
+        newest = max(listed, key=_last_used, default=None)
+        if newest is not None and _last_used(newest):
+            return newest.session_id
         try:
             recorded = records.newest(self.cwd, agent=self.name) if records is not None else None
         except StoreError:
             recorded = None
+        if newest is not None and not (
+            recorded and recorded.session_id in {one.session_id for one in listed}
+        ):
+            return newest.session_id
         if recorded is None:
             raise UsageError(
                 f"--continue: {self.name} has no session in {self.cwd}; omit --continue to start one"
             )
         return recorded.session_id
 
-    async def _newest_listed(self) -> SessionInfo | None:
-        """The newest session that the agent lists; uses what it got if the list fails."""
+    async def _listed(self) -> list[SessionInfo]:
+        """The sessions that the agent lists in the directory; what it got if the list fails."""
         sessions = self.agent.capabilities.session_capabilities or None
-        newest: SessionInfo | None = None
+        listed: list[SessionInfo] = []
         if not (sessions and sessions.list):
-            return None
+            return listed
         count = 0
         try:
             async for info in self.agent.list_sessions(cwd=self.cwd):
-                if same_directory(info.cwd, self.cwd) and (
-                    newest is None or _last_used(info) > _last_used(newest)
-                ):
-                    newest = info
+                if same_directory(info.cwd, self.cwd):
+                    listed.append(info)
                 count += 1
                 if count == _MAX_LISTED:
                     break
@@ -115,7 +118,7 @@ class SessionChoice:
             raise
         except (RpcError, BadAnswer):
             pass
-        return newest
+        return listed
 
 
 def supported_servers(

@@ -15,6 +15,8 @@ async def reply(turn: accord.Turn) -> None:
     await turn.say(f"You said: {turn.text}\n🎉")
     if turn.text == "wait":
         await asyncio.Event().wait()
+    if turn.text == "exit":
+        sys.exit(9)
 
 
 @agent.load_session

@@ -74,6 +74,24 @@ def test_continue_prefers_the_newest_session_of_the_agents_list(harness: RunHarn
     assert [params["sessionId"] for params in received(log, "session/resume")] == ["s1"]
 
 
+def test_continue_uses_the_recorded_session_if_the_list_has_no_times(
+    harness: RunHarness, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    sessions = [{"sessionId": name, "cwd": str(harness.cwd)} for name in ("old", "s1", "other")]
+    offers = {
+        "CAPABILITIES": json.dumps({"sessionCapabilities": {"list": {}, "resume": {}}}),
+        "SESSIONS": json.dumps(sessions),
+        "HEARD": str(log),
+    }
+    assert (
+        "cannot open session 'old'" in harness.run("hello", "--continue", *odd_agent("polite"), **offers).err
+    )
+    assert harness.run("hello", *odd_agent("polite"), **offers).code == 0
+    assert harness.run("again", "--continue", *odd_agent("polite"), **offers).code == 0
+    assert [params["sessionId"] for params in received(log, "session/resume")] == ["old", "s1"]
+
+
 def test_a_session_is_continued_by_the_beginning_of_its_id(harness: RunHarness, tmp_path: Path) -> None:
     log = tmp_path / "heard.jsonl"
     ids = ("s1", "abcd-1", "abcd-2")
