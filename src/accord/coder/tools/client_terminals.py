@@ -199,18 +199,14 @@ class _Launcher:
             if not await within(clock, seconds, opening):
                 return None
             opening.result()
+            await show(terminal)
+            return await terminal.finish(seconds)
         finally:
             if not opening.done():
                 opening.cancel()
                 await asyncio.wait((opening,))
-        try:
-            await show(terminal)
-            result = await terminal.finish(seconds)
-        except BaseException as error:
-            await terminal.__aexit__(type(error), error, error.__traceback__)
-            raise
-        await terminal.__aexit__(None, None, None)
-        return result
+            error = sys.exception()
+            await terminal.__aexit__(type(error) if error else None, error, None)
 
     def close(self) -> bool:
         """Return whether the command was started. If not, it will never be.
