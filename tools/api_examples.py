@@ -11,7 +11,7 @@ from typing import Any
 
 from griffe import Attribute, Class, Docstring, Extension, Object
 from tools import schema_examples, schema_tables
-from tools.public_api import public_names
+from tools.public_api import MODULES, public_names
 
 from accord import schema
 
@@ -107,7 +107,7 @@ class ApiExamples(Extension):
         blocks = example_blocks(obj)
         if blocks:
             words = [obj.docstring.value if obj.docstring else OPAQUE]
-            text = "\n\n".join([*words, *field_table(obj), "**Example**", *blocks])
+            text = "\n\n".join([*words, *field_table(obj), *blocks])
             obj.docstring = Docstring(text, parent=obj)
 
 
@@ -115,12 +115,23 @@ def example_blocks(obj: Object) -> list[str]:
     """Return the example of a name as blocks of Markdown."""
     found: list[str] = []
     if obj.name in examples():
-        found.append(f"```python\n{textwrap.dedent(examples()[obj.name])}\n```")
+        code = examples()[obj.name]
+        place = first_use(code, obj.path)
+        if place.rpartition(".")[2] != obj.name and not is_message_type(obj):
+            return [f"**Example**: at [`{place}`][{place}]."]
+        found.append(f"```python\n{textwrap.dedent(code)}\n```")
     if is_message_type(obj):
         code, text = schema_examples.example(obj.name)
         found.append(f"```python\n{code}\n```")
         found += [f"```json\n{text}\n```"] if text else []
-    return found
+    return ["**Example**", *found] if found else []
+
+
+def first_use(code: str, path: str) -> str:
+    """Return the public name on the same page that shows the code: the first one that uses it."""
+    module = max((name for name in MODULES if path.startswith(f"{name}.")), key=len, default="")
+    names = (name for name in public_names(module) if examples().get(name) == code) if module else iter(())
+    return f"{module}.{next(names, path.rpartition('.')[2])}"
 
 
 def field_table(obj: Object) -> list[str]:
