@@ -42,7 +42,7 @@ async def main() -> None:
 
 
 async def run_workload(agent: CodingAgent, workload: str) -> Figures:
-    with tempfile.TemporaryDirectory(prefix="accord-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="accord-bench-", ignore_cleanup_errors=True) as folder:
         home, project = Path(folder, "home"), Path(folder, "project")
         home.mkdir()
         project.mkdir()
