@@ -187,7 +187,7 @@ PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox"
 KEYS: Final = (
     *("model", "effort", "fallback_models", "small_model", "endpoints", "models", "requests"),
     *PERMISSION_KEYS,
-    *("turn", "session", "web", "mcp"),
+    *("turn", "session", "web", "mcp", "hooks"),
 )
 
 

@@ -102,7 +102,9 @@ class ContextBudget:
     ) -> CompactionResult:
         """Compact on the user's request."""
         size = model.context_size
-        return await self._compact(request, model, usage, turn, size=size, force_summary=True, focus=focus)
+        return await self._compact(
+            request, model, usage, turn, size=size, force_summary=True, focus=focus, automatic=False
+        )
 
     async def _compact(
         self,
@@ -114,9 +116,22 @@ class ContextBudget:
         size: int | None,
         force_summary: bool,
         focus: str = "",
+        automatic: bool = True,
     ) -> CompactionResult:
         session = self._runtime.session
         is_session = self._history is session.history
+        if is_session and (hooks := self._runtime.hooks) is not None:
+            answer = await hooks.compacting(focus, automatic=automatic)
+            if answer.block is not None or answer.stop is not None:
+                await output.notice("Compaction blocked by a hook", answer.block or answer.stop)
+                return CompactionResult(
+                    messages=self._history.messages,
+                    method="nothing",
+                    before_tokens=0,
+                    after_tokens=0,
+                    fits=True,
+                )
+            focus = "\n".join(filter(None, (focus, answer.context)))
         inputs = CompactionInput(
             messages=self._history.messages,
             size=size,

@@ -284,11 +284,12 @@ class PermissionGate:
     def _decide_once(self, request: ActionRequest, subject: CallSubject) -> Decision:
         decision = self.policy.decide(request)
         if subject.asks_itself and decision.effect == "ask" and decision.rule == f"mode {request.mode}":
-            return Decision("allow", "each act of the sub-agent needs its own permission", "sub-agent")
-        if request.command is None or subject.sandboxed or decision.effect == "deny":
-            return decision
-        if unavailable_reason := self._sandbox.unavailable_reason:
-            return Decision("deny", unavailable_reason, "sandbox")
+            decision = Decision("allow", "each act of the sub-agent needs its own permission", "sub-agent")
+        is_open_command = request.command is not None and not subject.sandboxed
+        if is_open_command and decision.effect != "deny" and self._sandbox.unavailable_reason:
+            return Decision("deny", self._sandbox.unavailable_reason, "sandbox")
+        if subject.ask_reason and decision.effect == "allow":
+            return Decision("ask", subject.ask_reason, "hook")
         return decision
 
     def _has_rules(self) -> bool:

@@ -1,8 +1,8 @@
 """Project files that change the agent's behavior, and the question whether the user trusts them.
 
-Rules, commands, settings and MCP servers of a project apply only if the user trusts their content. Each file
-is read once, so that the shown, the trusted and the used content are the same. A changed file must be trusted
-again. Rules of a project can only restrict.
+Rules, commands, settings, hooks and MCP servers of a project apply only if the user trusts their content.
+Each file is read once, so that the shown, the trusted and the used content are the same. A changed file must
+be trusted again. Rules of a project can only restrict.
 """
 
 import asyncio
@@ -34,10 +34,14 @@ FILE_PURPOSES: Final[Mapping[str, str]] = {
     ".accord/mcp.json": "MCP servers",
     ".mcp.json": "MCP servers",
     ".accord/commands/*.md": "command",
+    ".accord/hooks.json": "hooks",
+    ".claude/settings.json": "hooks",
+    ".claude/settings.local.json": "hooks",
 }
 """The file patterns and their purposes."""
 INSTRUCTIONS: Final = "instructions"
 """The purpose of instruction files, such as AGENTS.md, that a command wrote."""
+HOOKS: Final = "hooks"
 PURPOSES: Final = tuple(dict.fromkeys(FILE_PURPOSES.values()))
 
 _RULE_FILES: Final = (".accord/permissions.toml", ".accord/permissions.json")
@@ -144,7 +148,10 @@ def project_files(
             unusable[name] = "it is a link that leads out of the project"
             continue
         try:
-            found.append(ProjectFile(name, path, _read_content(path), purpose))
+            content = _read_content(path)
+            if purpose == HOOKS and b'"hooks"' not in content:
+                continue  # other settings of these files are not used
+            found.append(ProjectFile(name, path, content, purpose))
         except OSError as error:
             unusable[name] = error.strerror or str(error)
     return ProjectFiles(found, unusable, trust_store)

@@ -57,6 +57,8 @@ class CallSubject:
     """Whether the command runs in the sandbox."""
     asks_itself: bool = False
     """Whether each act of the call is a call of its own, with its own permission."""
+    ask_reason: str = ""
+    """Why the user must be asked even if the policy allows the call: a hook said so."""
 
 
 @dataclass(frozen=True, slots=True)

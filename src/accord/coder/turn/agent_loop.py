@@ -58,6 +58,11 @@ class AgentLoop:
     request_limit: RequestLimit
     may_end: Callable[[], bool]
     """Called when the model asks for no tool: whether the user has sent nothing meanwhile."""
+    on_stop: Callable[[str, int], Awaitable[str | None]] | None = None
+    """Called with the last text when the loop would end, and how often that was prevented before.
+
+    Returns the next input of the model if it must go on.
+    """
     effort: Effort | None = None
     cache_key: str = ""
     on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
@@ -68,6 +73,7 @@ class AgentLoop:
     The flag says that the request was too large. Returns whether the history is smaller now.
     """
     _repeated_calls: RepeatedCalls = field(default_factory=RepeatedCalls)
+    _prevented_ends: int = 0
     last_text: str = ""
     """The last text of the model."""
 
@@ -84,10 +90,15 @@ class AgentLoop:
                 return answer.reason
             tool_uses = tool_uses_of(answer.message)
             if not tool_uses:
+                if await self._goes_on():
+                    continue
                 if self.may_end():
                     return "end_turn"
                 continue
             await self.tool_runner.run_calls(tool_uses, self.output, self._repeated_calls, self.history.add)
+            if (stop_reason := self.tool_runner.stop_reason) is not None:
+                await self.output.notice("Stopped by a hook", stop_reason, severity="warning")
+                return "end_turn"
             if self._repeated_calls.limit_reached:
                 await self.output.notice(
                     "Stopped: the model repeats the same call",
@@ -97,6 +108,15 @@ class AgentLoop:
                 return "max_turn_requests"
         number, source = self.request_limit
         return await self._stop(f"{count_text(number, 'model request')} made ({source})")
+
+    async def _goes_on(self) -> bool:
+        """Whether a hook prevents the end of the loop; then the model gets the reason."""
+        prompt = None if self.on_stop is None else await self.on_stop(self.last_text, self._prevented_ends)
+        if prompt is None:
+            return False
+        self._prevented_ends += 1
+        self.history.add(note_message(prompt))
+        return True
 
     async def _stop(self, limit: str) -> StopReason:
         await self.output.notice("Stopped at a limit", limit, severity="warning")

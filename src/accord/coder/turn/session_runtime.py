@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from msgspec import UNSET
 
@@ -16,11 +16,19 @@ from accord.coder.context.session_title import write_title
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
-from accord.coder.model_history import ModelHistory, Part, UserMessage, note_message, without_refused_prompt
+from accord.coder.model_history import (
+    ModelHistory,
+    Part,
+    TextPart,
+    UserMessage,
+    note_message,
+    without_refused_prompt,
+)
 from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.permissions.permission_gate import PermissionGate
 from accord.coder.permissions.project_files import (
+    HOOKS,
     INSTRUCTIONS,
     ProjectFiles,
     ask_trust,
@@ -36,7 +44,7 @@ from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
-from accord.coder.tools.tool import PreparedCall, Tool
+from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.coder.tools.tool_context import SetPlan, ToolContext
 from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import TURN_CANCELLED, AgentLoop
@@ -54,6 +62,7 @@ from accord.errors import (
     StoreError,
     UsageError,
 )
+from accord.paths import config_dir
 from accord.policy.audit_log import DecisionLog
 from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy
@@ -62,6 +71,9 @@ from accord.schema.content import PromptResponse, StopReason, TextContent
 from accord.schema.updates import PlanEntry
 from accord.session import Event
 from accord.session.events import MessageChanged, TurnCancelling, TurnStarted, turn_ended, turn_failed
+
+if TYPE_CHECKING:
+    from accord.coder.hooks.session_hooks import SessionHooks
 
 _COMMAND_TOOLS: Final = ("bash", "job")
 _UNKNOWN_CHANGES: Final = ("execute", "external")
@@ -101,6 +113,10 @@ class SessionRuntime:
         self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(session, self.sandbox)
         self.project: ProjectFiles | None = None
         """The project files that change the agent's behavior, once they were looked for."""
+        self.hooks: SessionHooks | None = None
+        """The hooks of the session, if there are any; read with the first prompt."""
+        self._formats = False
+        self._start_source = "resume" if session.history.messages else "startup"
         self.turn_usage: UsageTotal = UsageTotal()
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
@@ -135,6 +151,8 @@ class SessionRuntime:
         await self._wait_for_servers()
         await self._load_project_rules(turn)
         await self.offer_commands()
+        if self.hooks is not None:
+            self.hooks.turn_started()
         name, text = turn.command or ("", "")
         command = self.commands.find(name) if name else None
         if command is None:
@@ -174,6 +192,12 @@ class SessionRuntime:
         self, turn: Turn, model: Model, parts: tuple[Part, ...], usage: UsageTotal
     ) -> StopReason:
         session = self.session
+        if self.hooks is not None:
+            blocked, context = await self._submit_prompt(self.hooks, parts)
+            if blocked is not None:
+                await turn.notice("Prompt blocked by a hook", blocked, severity="warning")
+                return "end_turn"
+            parts = (*parts, *context)
         earlier_messages = list(session.history.messages)
         await session.checkpoints.begin(session.prompt_id)
         session.history.add(UserMessage(parts))
@@ -192,6 +216,21 @@ class SessionRuntime:
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
         return reason
+
+    async def _submit_prompt(
+        self, hooks: "SessionHooks", parts: tuple[Part, ...]
+    ) -> tuple[str | None, tuple[Part, ...]]:
+        """Run the hooks of a prompt. Returns why it is blocked, and what they add to it."""
+        contexts: list[str] = []
+        if self._start_source:
+            source, self._start_source = self._start_source, ""
+            contexts.append((await hooks.session_started(source)).context)
+        answer = await hooks.prompt_submitted(
+            "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        )
+        contexts.append(answer.context)
+        blocked = answer.stop if answer.stop is not None else answer.block
+        return blocked, tuple(TextPart(f"[hook] {text}") for text in contexts if text)
 
     def agent_loop(
         self,
@@ -242,11 +281,22 @@ class SessionRuntime:
             budget=limits,
             request_limit=limits.requests() if is_session else limits.subagent_requests(),
             may_end=may_end,
+            on_stop=self._stop_hook(is_session),
             effort=session.effort,
             cache_key=session.id,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
         )
+
+    def _stop_hook(self, is_session: bool) -> Callable[[str, int], Awaitable[str | None]] | None:
+        hooks = self.hooks
+        if hooks is None:
+            return None
+
+        async def on_stop(last_text: str, stops: int) -> str | None:
+            return await hooks.turn_stopping(last_text, stops, subagent=not is_session)
+
+        return on_stop
 
     def tool_runner(self, context: ToolContext, excluded_tools: tuple[str, ...] = ()) -> ToolRunner:
         """The tools, in this context."""
@@ -261,7 +311,18 @@ class SessionRuntime:
             if not await self.gate.only_reads(tool, call):
                 await checkpoints.before_command()
 
-        return ToolRunner(lambda: self.tools(excluded_tools), tool_context, self.gate, before_run)
+        async def after_run(tool: Tool, call: PreparedCall, outcome: ToolOutcome) -> ToolOutcome:
+            edited = not outcome.failed and call.category == "write" and tool.kind == "edit"
+            if edited and self._formats:
+                from accord.coder.hooks.format_hook import format_after_edit
+
+                for path in call.subject.paths:
+                    outcome = await format_after_edit(context, path, outcome, {})
+            return outcome
+
+        return ToolRunner(
+            lambda: self.tools(excluded_tools), tool_context, self.gate, before_run, after_run, self.hooks
+        )
 
     def tools(self, excluded_tools: tuple[str, ...] = ()) -> dict[str, Tool]:
         """The tools that are available now."""
@@ -380,7 +441,7 @@ class SessionRuntime:
         """With the first prompt: apply the rules of the project if the user trusts them."""
         if self.project is not None:
             return
-        purposes = ["rules", INSTRUCTIONS]
+        purposes = ["rules", HOOKS, INSTRUCTIONS]
         project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=purposes)
         await ask_trust(project, trust_asker(turn), clock=self.session.clock)
         self.project = project  # set last: if the turn is canceled at the question, the next turn asks again
@@ -390,6 +451,31 @@ class SessionRuntime:
             self.gate.reconsider()
         for line in project.warnings():
             await turn.notice("Not used", line, severity="warning")
+        await self._load_hooks(turn, project)
+
+    async def _load_hooks(self, turn: Turn, project: ProjectFiles) -> None:
+        """Read the hooks of the user and of the trusted project files, if there are any."""
+        session, folder = self.session, config_dir()
+        files = [file for file in project.trusted.values() if file.purpose == HOOKS]
+        config = session.resources.config.mapping
+        if not files and "hooks" not in config and not (folder / "hooks.json").exists():
+            return
+        from accord.coder.hooks.hook_config import load_hooks
+        from accord.coder.hooks.session_hooks import HookEnvironment, SessionHooks
+
+        found = await asyncio.to_thread(load_hooks, config, folder, files)
+        for line in found.problems:
+            await turn.notice("Hook not used", line, severity="warning")
+        self._formats = found.formats
+        if found.hooks:
+            environment = HookEnvironment(
+                session_id=session.id,
+                cwd=session.agent_session.cwd,
+                mode=lambda: session.mode,
+                clock=session.clock,
+                report=self._warn,
+            )
+            self.hooks = SessionHooks(found, environment)
 
     async def report_sandbox(self) -> None:
         """Report the sandbox: to a client that shows notices, else once on stderr."""
@@ -415,6 +501,8 @@ class SessionRuntime:
 
     async def aclose(self) -> None:
         """End the background jobs, and remove the launchers and the sandbox."""
+        if self.hooks is not None:
+            await self.hooks.session_ended()
         await self.jobs.aclose()
         await self.terminals.aclose()
         await self.sandbox.aclose()

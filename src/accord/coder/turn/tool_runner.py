@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -28,6 +29,7 @@ from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent, ToolKind
 
 if TYPE_CHECKING:
+    from accord.coder.hooks.session_hooks import SessionHooks
     from accord.coder.permissions.permission_gate import AskPermission, PermissionGate
 
 
@@ -195,18 +197,27 @@ class ToolRunner:
         context: Callable[[Tool], Awaitable[ToolContext]],
         gate: "PermissionGate",
         before_run: Callable[[Tool, PreparedCall], Awaitable[None]] | None = None,
+        after_run: Callable[[Tool, PreparedCall, ToolOutcome], Awaitable[ToolOutcome]] | None = None,
+        hooks: "SessionHooks | None" = None,
     ) -> None:
         """`tools` returns the current tools: they may change between requests.
 
         `context` returns the context of a tool; for commands that includes the sandbox. `before_run` is
-        called before each allowed call.
+        called before each allowed call, `after_run` after it: it may add to the outcome.
         """
         self._before_run = before_run
+        self._after_run = after_run
+        self._hooks = hooks
         self._tools = tools
         self._context = context
         self._gate = gate
         self.touched_paths: list[str] = []
         """The paths that calls have read or changed. The system prompt builder takes and clears them."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the turn must end: a hook said so."""
+        return None if self._hooks is None else self._hooks.stop_reason
 
     def specs(self) -> list[ToolSpec]:
         """The tools as described to the model."""
@@ -333,6 +344,20 @@ class ToolRunner:
 
     async def _run(self, prepared: _PreparedUse, output: TurnOutput) -> ToolResult:
         use, tool, call = prepared
+        hook_context = ""
+        if self._hooks is not None:
+            verdict = await self._hooks.before_call(tool, call, use.id)
+            if verdict.denied is not None:
+                reason = f"{tool.name} was not run: {verdict.denied}"
+                return await _refuse(use, reason, output, call.title)
+            if verdict.arguments is not None:
+                changed = await self._prepare(ToolUse(use.id, use.name, verdict.arguments), tool, output)
+                if isinstance(changed, ToolResult):
+                    return changed
+                call = changed.call
+            if verdict.ask_reason:
+                call = replace(call, subject=replace(call.subject, ask_reason=verdict.ask_reason))
+            hook_context = verdict.context
         call_output = output.tool_call(
             call.title,
             kind=tool.kind,
@@ -341,7 +366,8 @@ class ToolRunner:
             raw_input=dict(call.arguments) or _raw_input(use),
         )
         async with call_output:
-            ruling = await self._gate.ruling(tool, call, _permission_asker(call_output, call))
+            ask = _permission_asker(call_output, tool, call, self._hooks)
+            ruling = await self._gate.ruling(tool, call, ask)
             if not ruling.allowed:
                 await _show_failure(call_output, ruling.shown)
                 return result_message(use, ruling.message, failed=True)
@@ -351,6 +377,10 @@ class ToolRunner:
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
             if not outcome.failed:
                 self.touched_paths += call.subject.paths
+            if self._after_run is not None:
+                outcome = await self._after_run(tool, call, outcome)
+            if self._hooks is not None:
+                outcome = await self._hooks.after_call(tool, call, use.id, outcome, hook_context)
             await call_output.finish(
                 content=outcome.content,
                 raw_output=UNSET if outcome.raw_output is None else outcome.raw_output,
@@ -370,10 +400,14 @@ class ToolRunner:
             return text_outcome(failure, failed=True)
 
 
-def _permission_asker(call_output: ToolCallOutput, call: PreparedCall) -> "AskPermission":
-    """Asks the user for permission and shows what the call would do."""
+def _permission_asker(
+    call_output: ToolCallOutput, tool: Tool, call: PreparedCall, hooks: "SessionHooks | None"
+) -> "AskPermission":
+    """Asks the user for permission and shows what the call would do. A hook can refuse it first."""
 
     async def ask(options: Sequence[PermissionOption], decision: Decision) -> PermissionAnswer:
+        if hooks is not None and (denied := await hooks.permission_asked(tool, call)) is not None:
+            return PermissionAnswer(message=f"{denied} (a hook)")
         content: list[ToolCallContent] = []
         if not decision.rule.startswith("mode "):
             content.append(Content(TextContent(f"Asked because {decision.reason}.")))

@@ -1,0 +1,137 @@
+"""Runs one hook and reads its answer: exit code, stderr, and the JSON on stdout."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from accord.clock import Clock
+from accord.coder.bounded_text import truncate
+from accord.coder.helper_process import run_helper
+from accord.coder.hooks.hook_config import Hook
+from accord.coder.mcp.server_interface import clean_result
+from accord.errors import NeverStarted
+from accord.safe_text import one_line
+
+Permission: TypeAlias = Literal["deny", "ask", "allow"]
+
+MAX_OUTPUT_BYTES: Final = 64 * 1024
+MAX_CONTEXT_CHARS: Final = 10_000
+_DEFAULT_SECONDS: Final = 600.0
+_EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0}
+_END_SECONDS: Final = 3.0
+"""The longest time for a hook at the end of a session."""
+_BLOCKED: Final = 2
+_TEXT_IS_CONTEXT: Final = ("UserPromptSubmit", "SessionStart", "PreCompact")
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """What one hook said."""
+
+    block: str | None = None
+    """The reason, if it blocks the action."""
+    permission: Permission | None = None
+    reason: str = ""
+    """The reason of the permission."""
+    updated_input: dict[str, Any] | None = None
+    context: str = ""
+    """Text for the model."""
+    stop: str | None = None
+    """The reason, if it ends the turn."""
+    message: str = ""
+    """A line for the user."""
+    failure: str = ""
+    """Why the hook did not work, for the user."""
+
+
+async def run_hook(
+    hook: Hook, payload: Mapping[str, Any], *, cwd: str, shell: str, env: Mapping[str, str], clock: Clock
+) -> HookAnswer:
+    """Run a hook to its end. Canceling it ends everything it started."""
+    command = [shell, "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
+    seconds = hook.timeout or _EVENT_SECONDS.get(hook.event, _DEFAULT_SECONDS)
+    if hook.event == "SessionEnd":
+        seconds = min(seconds, _END_SECONDS)
+    data = msgspec.json.encode(payload)
+    try:
+        result = await run_helper(
+            command, data, cwd=cwd, env=env, seconds=seconds, limit=MAX_OUTPUT_BYTES, clock=clock
+        )
+    except NeverStarted as error:
+        return _failure(hook, str(error))
+    status, output, errors = result.exit, result.output, result.errors
+    if status is None:
+        return _failure(hook, f"it did not end within {seconds:g} s")
+    if status.code == _BLOCKED:
+        text = _clean(errors.text) or f"the hook `{one_line(hook.command, 80)}` blocked it"
+        return HookAnswer(block=text)
+    if status.code != 0:
+        return _failure(hook, f"it {status}", errors.text)
+    return read_output(hook, output.text, truncated=output.truncated)
+
+
+def read_output(hook: Hook, text: str, *, truncated: bool = False) -> HookAnswer:
+    """Read the stdout of a hook that exited with 0."""
+    text = text.strip()
+    if not text.startswith("{"):
+        return HookAnswer(context=_clean(text) if hook.event in _TEXT_IS_CONTEXT else "")
+    if truncated:
+        return _failure(hook, f"it printed more than {MAX_OUTPUT_BYTES:,} bytes")
+    try:
+        value: Any = msgspec.json.decode(text)
+    except (ValueError, msgspec.MsgspecError, RecursionError):
+        return _failure(hook, "it printed invalid JSON")
+    return _answer(hook, cast(dict[str, Any], value))
+
+
+def _answer(hook: Hook, value: dict[str, Any]) -> HookAnswer:
+    specific = value.get("hookSpecificOutput")
+    members = cast(dict[str, Any], specific) if isinstance(specific, dict) else {}
+    if members and members.get("hookEventName", hook.event) != hook.event:
+        return _failure(hook, f"its hookSpecificOutput is not for {hook.event}")
+    block = _text(value, "reason") or "a hook blocked it" if value.get("decision") == "block" else None
+    permission = members.get("permissionDecision")
+    reason = _text(members, "permissionDecisionReason")
+    if hook.event == "PreToolUse" and permission is None:
+        # The older form.
+        permission = {"approve": "allow", "block": "deny"}.get(str(value.get("decision")))
+        reason, block = _text(value, "reason"), None
+    if hook.event == "PermissionRequest":
+        choice = members.get("decision")
+        decision = cast(dict[str, Any], choice) if isinstance(choice, dict) else {}
+        permission = decision.get("behavior", permission)
+        reason = _text(decision, "message") or reason
+        if decision.get("interrupt") is True and permission == "deny":
+            block = reason or "a hook denied it"
+    if permission == "defer":
+        permission = "ask"
+    updated = members.get("updatedInput")
+    return HookAnswer(
+        block=block,
+        permission=permission if permission in ("deny", "ask", "allow") else None,
+        reason=reason,
+        updated_input=cast(dict[str, Any], updated) if isinstance(updated, dict) else None,
+        context=_text(members, "additionalContext"),
+        stop=(_text(value, "stopReason") or "a hook ended the turn")
+        if value.get("continue") is False
+        else None,
+        message=_text(value, "systemMessage"),
+    )
+
+
+def _text(members: Mapping[str, Any], key: str) -> str:
+    value = members.get(key)
+    return _clean(value) if isinstance(value, str) else ""
+
+
+def _clean(text: str) -> str:
+    return truncate(clean_result(text).strip(), MAX_CONTEXT_CHARS)
+
+
+def _failure(hook: Hook, reason: str, errors: str = "") -> HookAnswer:
+    tail = one_line(clean_result(errors).strip().rpartition("\n")[2], 200)
+    name = one_line(hook.command, 80)
+    line = f"{hook.event} hook `{name}` of {hook.source}: {reason}" + (f": {tail}" if tail else "")
+    return HookAnswer(block=line if hook.blocks_on_failure else None, failure=line)

@@ -1,0 +1,225 @@
+"""Reads hooks in the form of Claude Code from `config.toml`, `hooks.json` and project files."""
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from accord.coder.permissions.project_files import ProjectFile
+from accord.errors import BadSettings
+
+Event: TypeAlias = Literal[
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionRequest",
+    "UserPromptSubmit",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+    "SubagentStop",
+    "PreCompact",
+    "Notification",
+]
+EVENTS: Final[tuple[Event, ...]] = Event.__args__
+
+HOOKS_FILE: Final = "hooks.json"
+"""The user's own file in the config folder, besides `[hooks]` in `config.toml`."""
+_OWN_KEYS: Final = ("format", "disableAllHooks")
+_NAME_LIST: Final = re.compile(r"[A-Za-z0-9_|]*")
+_CONDITION: Final = re.compile(r"(?P<tool>[A-Za-z0-9_]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_MAX_HOOKS: Final = 100
+
+TOOL_NAMES: Final[Mapping[str, str]] = {
+    "bash": "Bash",
+    "edit_file": "Edit",
+    "write_file": "Write",
+    "read_file": "Read",
+    "glob": "Glob",
+    "grep": "Grep",
+    "list_files": "LS",
+    "web_fetch": "WebFetch",
+    "web_search": "WebSearch",
+    "agent": "Task",
+    "plan": "TodoWrite",
+    "leave_plan_mode": "ExitPlanMode",
+    "ask_user": "AskUserQuestion",
+}
+"""What Claude Code calls our tools."""
+
+
+class _Handler(Struct, frozen=True):
+    """One entry of `hooks`. Unknown members are ignored: other programs add their own."""
+
+    type: str = "command"
+    command: str = ""
+    args: tuple[str, ...] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=3600)] | None = None
+    condition: str | None = msgspec.field(default=None, name="if")
+    on_failure: Literal["continue", "block"] = msgspec.field(default="continue", name="onFailure")
+    runs_beside: bool = msgspec.field(default=False, name="async")
+    once: bool = False
+
+
+class _Group(Struct, frozen=True):
+    hooks: list[Any]
+    matcher: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One command for one event."""
+
+    event: Event
+    matcher: str
+    command: str
+    args: tuple[str, ...] | None
+    """With arguments the command is a program; without, a shell line."""
+    timeout: float | None
+    condition: str | None
+    """A rule such as `Bash(git *)`; other tool calls do not start the hook."""
+    blocks_on_failure: bool
+    runs_beside: bool
+    once: bool
+    source: str
+    """The file that names it, for messages."""
+
+    def matches(self, names: Iterable[str]) -> bool:
+        """Whether one of the names fits the matcher. Events without names fit every matcher."""
+        names = tuple(names)
+        if self.matcher in ("", "*") or not names:
+            return True
+        if _NAME_LIST.fullmatch(self.matcher):
+            return not set(self.matcher.split("|")).isdisjoint(names)
+        return any(re.search(self.matcher, name) for name in names)
+
+    def fits_call(self, names: Iterable[str], arguments: Mapping[str, Any]) -> bool:
+        """Whether a tool call fits the condition."""
+        if self.condition is None:
+            return True
+        condition = _CONDITION.fullmatch(self.condition.strip())
+        if condition is None or condition["tool"] not in names:
+            return False
+        pattern = condition["pattern"]
+        if pattern is None:
+            return True
+        pattern = re.sub(r":\*$", "*", pattern)  # `Bash(git:*)`
+        subjects = (arguments.get(key) for key in ("command", "file_path", "path", "url", "query", "pattern"))
+        return any(isinstance(value, str) and fnmatch.fnmatchcase(value, pattern) for value in subjects)
+
+
+@dataclass(slots=True)
+class HookSet:
+    """The hooks of a session."""
+
+    hooks: list[Hook] = field(default_factory=list[Hook])
+    problems: list[str] = field(default_factory=list[str])
+    """One line for each entry that is not used."""
+    formats: bool = False
+    """Whether edited files are formatted."""
+
+    def add(self, value: Any, source: str) -> None:
+        """Add the hooks of one file: an object with events, each with a list of groups."""
+        if not isinstance(value, dict):
+            self.problems.append(f"{source}: hooks: not an object")
+            return
+        events = cast(dict[str, Any], value)
+        unknown = [name for name in events if name not in EVENTS and name not in _OWN_KEYS]
+        if unknown:
+            self.problems.append(f"{source}: there is no hook event {', '.join(map(str, unknown))[:200]}")
+        for event in EVENTS:
+            for number, group in enumerate(_items(events.get(event, []))):
+                self._add_group(event, group, source, f"hooks.{event}[{number}]")
+
+    def _add_group(self, event: Event, value: Any, source: str, key: str) -> None:
+        try:
+            group = msgspec.convert(value, _Group)
+            if not _NAME_LIST.fullmatch(group.matcher):
+                re.compile(group.matcher if group.matcher != "*" else "")
+            handlers = [msgspec.convert(item, _Handler) for item in group.hooks]
+        except re.error as error:
+            self.problems.append(f"{source}: {key}.matcher: not a regular expression: {error}")
+            return
+        except msgspec.ValidationError as error:
+            self.problems.append(f"{source}: {key}: {error}")
+            return
+        for handler in handlers:
+            if handler.type != "command" or not handler.command.strip():
+                kind = f"type {handler.type!r}" if handler.type != "command" else "an empty command"
+                self.problems.append(f"{source}: {key}: {kind[:80]} is not supported; use type 'command'")
+            elif len(self.hooks) >= _MAX_HOOKS:
+                self.problems.append(f"{source}: {key}: there are more than {_MAX_HOOKS} hooks")
+            else:
+                self.hooks.append(_hook(event, group.matcher, handler, source))
+
+
+def _hook(event: Event, matcher: str, handler: _Handler, source: str) -> Hook:
+    return Hook(
+        event=event,
+        matcher=matcher,
+        command=handler.command,
+        args=handler.args,
+        timeout=handler.timeout,
+        condition=handler.condition,
+        blocks_on_failure=handler.on_failure == "block",
+        runs_beside=handler.runs_beside,
+        once=handler.once,
+        source=source,
+    )
+
+
+def _items(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else [value]
+
+
+def load_hooks(config: Mapping[str, Any], folder: Path, project: Iterable[ProjectFile]) -> HookSet:
+    """The hooks of the user and of the trusted project files. Reads the disk; never raises.
+
+    `config` is the content of the user's config file. `disableAllHooks` of the user switches everything off,
+    that of a project file only that file.
+    """
+    found = HookSet()
+    own: Any = config.get("hooks", {})
+    own_hooks = cast(dict[str, Any], own) if isinstance(own, dict) else {}
+    user_files: list[tuple[Any, str]] = [(own, "config.toml")]
+    file = folder / HOOKS_FILE
+    try:
+        user_files.append((_hooks_in(file.read_bytes()), str(file)))
+    except FileNotFoundError:
+        pass
+    except (OSError, BadSettings) as error:
+        found.problems.append(f"{file}: {error}")
+    if any(_is_disabled(value) for value, _ in user_files):
+        return HookSet()
+    for value, source in user_files:
+        found.add(value, source)
+    found.formats = own_hooks.get("format") is True
+    for project_file in project:
+        try:
+            found.add(_hooks_in(project_file.content), project_file.name)
+        except BadSettings as error:
+            found.problems.append(f"{project_file.name}: {error}")
+    return found
+
+
+def _is_disabled(value: Any) -> bool:
+    return isinstance(value, dict) and cast(dict[str, Any], value).get("disableAllHooks") is True
+
+
+def _hooks_in(content: bytes) -> Any:
+    """The `hooks` of a settings file. Raises BadSettings."""
+    try:
+        value: Any = msgspec.json.decode(content)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise BadSettings(f"not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadSettings("not an object")
+    settings = cast(dict[str, Any], value)
+    if settings.get("disableAllHooks") is True:
+        return {"disableAllHooks": True}
+    return settings.get("hooks", {})

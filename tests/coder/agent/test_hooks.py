@@ -1,0 +1,338 @@
+"""Hooks with Claude Code's contract: of the user, and of a project once it is trusted."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agent.agent_client import EVERYTHING
+from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
+
+from accord.coder.hooks.hook_config import HookSet
+from accord.coder.model_history import UserMessage, text_of
+
+SHOWS_NOTICES = {"session": EVERYTHING["session"]}
+
+
+def hook(harness: AgentHarness, name: str, code: str) -> str:
+    """Write a hook in Python and return its shell line. `event` is its input."""
+    file = harness.home / f"{name}.py"
+    file.write_text(f"import json, os, sys, time\nevent = json.load(sys.stdin)\n{code}\n")
+    return f"{sys.executable} -S {file}"
+
+
+def says(**answer: Any) -> str:
+    """The code of a hook that prints this."""
+    return f"print({json.dumps(answer)!r})"
+
+
+def user_hooks(harness: AgentHarness, config: str = "", /, **events: Any) -> None:
+    """Write hooks.json of the user. An event has one command, or its groups."""
+    configure(harness, config + SANDBOX_OFF)
+    (harness.home / "config" / "hooks.json").write_text(json.dumps(settings_of(events)))
+
+
+def settings_of(events: dict[str, Any]) -> dict[str, Any]:
+    groups = {
+        event: [{"hooks": [{"type": "command", "command": value}]}] if isinstance(value, str) else value
+        for event, value in events.items()
+    }
+    return {"hooks": groups}
+
+
+def told(model: ScriptedModel) -> str:
+    """Everything that the model was told, in its last request."""
+    return repr(model.requests[-1].messages)
+
+
+async def test_exit_code_2_blocks_the_call_and_tells_the_model_why(harness: AgentHarness) -> None:
+    check = hook(
+        harness,
+        "check",
+        "assert event['tool_name'] == 'Bash' and event['tool_input']['command'] == 'touch made'\n"
+        "assert event['cwd'] == os.environ['CLAUDE_PROJECT_DIR'] and event['session_id']\n"
+        "assert event['permission_mode'] == 'bypassPermissions'\n"
+        "print('use the wrapper script', file=sys.stderr); sys.exit(2)",
+    )
+    user_hooks(harness, PreToolUse=[{"matcher": "Bash|Edit", "hooks": [{"command": check}]}])
+    model = ScriptedModel([use("bash", command="touch made")])
+    async with harness.client(model=model, mode="full-access") as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "use the wrapper script" in told(model)
+    assert "use the wrapper script" in json.dumps(updates)
+    assert not (harness.project / "made").exists()
+
+
+async def test_allow_of_a_hook_grants_nothing(harness: AgentHarness) -> None:
+    answer = says(hookSpecificOutput={"hookEventName": "PreToolUse", "permissionDecision": "allow"})
+    user_hooks(harness, PreToolUse=hook(harness, "allow", answer))
+    async with harness.client([use("bash", command="touch made")], mode="ask") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        choose(client, await client.asked("session/request_permission"), "reject_once")
+        await client.turn_of(prompt)
+    assert not (harness.project / "made").exists()
+
+
+async def test_ask_of_a_hook_asks_although_the_mode_allows(harness: AgentHarness) -> None:
+    members = {"permissionDecision": "ask", "permissionDecisionReason": "it costs money"}
+    user_hooks(harness, PreToolUse=hook(harness, "ask", says(hookSpecificOutput=members)))
+    async with harness.client([use("bash", command="touch made")], mode="full-access") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        question = await client.asked("session/request_permission")
+        assert "a hook asks: it costs money" in json.dumps(question)
+        choose(client, question, "allow_once")
+        await client.turn_of(prompt)
+    assert (harness.project / "made").exists()
+
+
+async def test_changed_arguments_are_judged_by_the_policy(harness: AgentHarness) -> None:
+    members = {"updatedInput": {"command": "rm -rf /"}, "permissionDecision": "allow"}
+    user_hooks(harness, PreToolUse=hook(harness, "change", says(hookSpecificOutput=members)))
+    model = ScriptedModel([use("bash", command="touch made")])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "never run, in any mode" in told(model)
+    assert not (harness.project / "made").exists()
+
+
+async def test_hook_redirects_a_write_by_claude_codes_argument_name(harness: AgentHarness) -> None:
+    code = (
+        "event['tool_input']['file_path'] = event['tool_input']['file_path'].replace('a.txt', 'b.txt')\n"
+        "print(json.dumps({'hookSpecificOutput': {'updatedInput': event['tool_input']}}))"
+    )
+    user_hooks(
+        harness, PreToolUse=[{"matcher": "Write", "hooks": [{"command": hook(harness, "to_b", code)}]}]
+    )
+    async with harness.client(
+        [use("write_file", path="a.txt", content="text")], mode="full-access"
+    ) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert [file.name for file in harness.project.iterdir()] == ["b.txt"]
+
+
+async def test_post_tool_use_talks_to_the_model(harness: AgentHarness) -> None:
+    after = hook(
+        harness,
+        "after",
+        "assert 'hello' in event['tool_response']['content']\n"
+        + says(decision="block", reason="run the tests", hookSpecificOutput={"additionalContext": "on ci"}),
+    )
+    failed = hook(harness, "failed", "print(event['error'][:4], file=sys.stderr); sys.exit(2)")
+    user_hooks(harness, PostToolUse=after, PostToolUseFailure=failed)
+    model = ScriptedModel([use("bash", command="echo hello")], [use("bash", command="echo oops; exit 3")])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "[hook] run the tests" in told(model)
+    assert "[hook] on ci" in told(model)
+    assert "[hook] oops" in told(model)
+
+
+async def test_prompt_and_session_hooks_add_context_once_per_session(harness: AgentHarness) -> None:
+    user_hooks(
+        harness,
+        SessionStart=[
+            {"matcher": "startup", "hooks": [{"command": "echo branch main"}]},
+            {"matcher": "resume", "hooks": [{"command": "echo resumed"}]},
+        ],
+        UserPromptSubmit=hook(harness, "prompt", "print('today:', event['prompt'])"),
+    )
+    model = ScriptedModel(["one"], ["two"])
+    async with harness.client(model=model) as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "first")
+        await client.turn(session, "second")
+    messages = model.requests[-1].messages
+    first, second = [text_of(message) for message in messages if isinstance(message, UserMessage)]
+    assert "[hook] branch main" in first
+    assert "[hook] today: first" in first
+    assert "branch main" not in second
+    assert "[hook] today: second" in second
+
+
+async def test_blocked_prompt_never_reaches_the_model(harness: AgentHarness) -> None:
+    user_hooks(harness, UserPromptSubmit="echo no secrets here >&2; exit 2")
+    model = ScriptedModel()
+    async with harness.client(model=model, capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "the password is x")
+    assert "no secrets here" in json.dumps(updates)
+    assert model.requests == []
+
+
+async def test_stop_hook_prolongs_the_turn_eight_times_at_most(harness: AgentHarness) -> None:
+    code = "print(event['stop_hook_active'], event['last_assistant_message'], file=sys.stderr); sys.exit(2)"
+    user_hooks(harness, Stop=hook(harness, "stop", code))
+    model = ScriptedModel()
+    async with harness.client(model=model) as client:
+        _, result = await client.turn(await client.new_session(harness.cwd), "go")
+    assert result["stopReason"] == "end_turn"
+    assert len(model.requests) == 9
+    assert "False done" in told(model)
+    assert "True done" in told(model)
+
+
+async def test_continue_false_ends_the_turn(harness: AgentHarness) -> None:
+    answer = says(**{"continue": False, "stopReason": "budget used up"})
+    user_hooks(harness, PostToolUse=hook(harness, "stop", answer))
+    model = ScriptedModel([use("bash", command="true")])
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "budget used up" in json.dumps(updates)
+    assert len(model.requests) == 1
+
+
+async def test_permission_hook_denies_before_the_user_is_asked(harness: AgentHarness) -> None:
+    decision = {"behavior": "deny", "message": "not on Fridays"}
+    user_hooks(
+        harness, PermissionRequest=hook(harness, "deny", says(hookSpecificOutput={"decision": decision}))
+    )
+    model = ScriptedModel([use("bash", command="touch made")])
+    async with harness.client(model=model, mode="ask") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+        assert "session/request_permission" not in client.methods()
+    assert "not on Fridays" in told(model)
+
+
+# -- faults --------------------------------------------------------------------------------------------------
+
+
+async def test_failing_hooks_are_shown_and_block_only_if_told_to(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_API_KEY", "hidden-value")
+    user_hooks(
+        harness,
+        PreToolUse=[
+            {
+                "matcher": "Bash",
+                "hooks": [
+                    {"command": "echo $SECRET_API_KEY broken >&2; exit 1"},
+                    {"command": "/does/not/exist", "args": []},
+                    {"command": "echo '{not json'"},
+                    {"command": "sleep 600 & sleep 600", "timeout": 0.2},
+                    {"command": "head -c 300000 /dev/zero | tr '\\0' x; echo"},
+                ],
+            },
+            {"matcher": "Write", "hooks": [{"command": "exit 7", "onFailure": "block"}]},
+        ],
+    )
+    model = ScriptedModel(
+        [use("bash", command="touch made")], [use("write_file", path="blocked.txt", content="")]
+    )
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    shown = json.dumps(updates)
+    assert [file.name for file in harness.project.iterdir()] == ["made"]
+    assert "exited with code 1: broken" in shown
+    for reason in ("/does/not/exist", "invalid JSON", "did not end within 0.2 s", "exited with code 7"):
+        assert reason in shown
+    assert "hidden-value" not in shown
+
+
+async def test_cancel_ends_a_running_hook_with_its_children(harness: AgentHarness) -> None:
+    pipe = harness.home / "pipe"
+    os.mkfifo(pipe)
+    user_hooks(harness, PreToolUse=f"sleep 600 & echo $! > {pipe}; wait")
+    async with harness.client([use("bash", command="true")], mode="full-access") as client:
+        session = await client.new_session(harness.cwd)
+        prompt = client.prompt(session)
+        pid = int(await asyncio.to_thread(pipe.read_text))
+        client.cancel(session)
+        _, result = await client.turn_of(prompt)
+    assert result["stopReason"] == "cancelled"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".accord/hooks.json"])
+async def test_project_hooks_run_only_once_trusted(harness: AgentHarness, name: str) -> None:
+    configure(harness, SANDBOX_OFF)
+    file = harness.project / name
+    file.parent.mkdir()
+    file.write_text(json.dumps(settings_of({"PostToolUse": "echo ran >> hook.log"})))
+    script = [use("bash", command="true")]
+    async with harness.client(script, mode="full-access") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        question = await client.asked("session/request_permission")
+        assert "hook.log" in json.dumps(question), "the user sees the hooks before trusting them"
+        choose(client, question, "reject_once")
+        await client.turn_of(prompt)
+    assert not (harness.project / "hook.log").exists()
+    async with harness.client(script, mode="full-access") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        choose(client, await client.asked("session/request_permission"), "allow_always")
+        await client.turn_of(prompt)
+    assert (harness.project / "hook.log").read_text() == "ran\n"
+    file.write_text(json.dumps(settings_of({"PostToolUse": "echo changed >> hook.log"})))
+    async with harness.client(script, mode="full-access") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        choose(client, await client.asked("session/request_permission"), "reject_once")
+        await client.turn_of(prompt)
+    assert (harness.project / "hook.log").read_text() == "ran\n"
+
+
+async def test_settings_without_hooks_ask_nothing(harness: AgentHarness) -> None:
+    (harness.project / ".claude").mkdir()
+    (harness.project / ".claude" / "settings.json").write_text('{"model": "x"}')
+    async with harness.client(["done"]) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+        assert "session/request_permission" not in client.methods()
+
+
+async def test_broken_files_are_named_and_the_rest_works(harness: AgentHarness) -> None:
+    configure(harness, SANDBOX_OFF + '[[hooks.UserPromptSubmit]]\nhooks = [{command = "echo mine"}]\n')
+    (harness.home / "config" / "hooks.json").write_text("{broken")
+    model = ScriptedModel()
+    async with harness.client(model=model, capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "hooks.json: not valid JSON" in json.dumps(updates)
+    assert "[hook] mine" in told(model)
+
+
+def test_unusable_entries_are_explained() -> None:
+    found = HookSet()
+    found.add(
+        {
+            "Nonsense": [],
+            "PreToolUse": [
+                {"matcher": "(", "hooks": []},
+                {"hooks": [{"type": "prompt", "prompt": "?"}]},
+                {"hooks": [{"command": "x", "timeout": -1}]},
+                {"matcher": "mcp__.*", "hooks": [{"command": "ok", "if": "Bash(git:*)"}]},
+            ],
+        },
+        "hooks.json",
+    )
+    assert [problem.partition(" is not")[0][:60] for problem in found.problems] == [
+        "hooks.json: there is no hook event Nonsense",
+        "hooks.json: hooks.PreToolUse[0].matcher: not a regular expre",
+        "hooks.json: hooks.PreToolUse[1]: type 'prompt'",
+        "hooks.json: hooks.PreToolUse[2]: Expected `float` > 0.0 - at",
+    ]
+    [usable] = found.hooks
+    assert usable.matches(["mcp__jira__get"])
+    assert not usable.matches(["bash", "Bash"])
+    assert usable.fits_call(["bash", "Bash"], {"command": "git push"})
+    assert not usable.fits_call(["bash", "Bash"], {"command": "ls"})
+
+
+# -- formatting ----------------------------------------------------------------------------------------------
+
+
+async def test_format_setting_formats_an_edited_file(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    configure(harness, SANDBOX_OFF + "[hooks]\nformat = true\n")
+    model = ScriptedModel(
+        [use("write_file", path="a.py", content="x = {'a':1}\n")],
+        [use("edit_file", path="a.py", old_text='"a": 1', new_text='"a": 2')],
+        [use("write_file", path="b.py", content="x = (\n")],
+    )
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert (harness.project / "a.py").read_text() == 'x = {"a": 2}\n'
+    assert "ruff changed the file" in told(model)
+    assert "ruff could not format it" in told(model)
