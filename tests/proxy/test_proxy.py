@@ -1,6 +1,7 @@
 """A proxy with middlewares: what hooks change, what passes as it came, and in which order."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -254,6 +255,26 @@ async def test_a_hook_answers_a_permission_and_the_user_is_not_asked() -> None:
         for method in ("session/request_permission", "request_permission"):
             answer = await chain.agent.call(method, permission())
             assert answer == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        (b'"session/request_permission"', b'"session\\/request\\u005fpermission"'),
+        (b'"id"', b'"i\\u0064"'),
+        (b'"jsonrpc"', b'"method":"session/update","jsonrpc"'),
+    ],
+)
+async def test_a_permission_request_in_another_spelling_reaches_its_hook(
+    changed: tuple[bytes, bytes],
+) -> None:
+    waiting = WaitingPermission()
+    waiting.go.set()
+    message = {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission", "params": permission()}
+    async with proxied(waiting) as chain:
+        chain.agent.send(json.dumps(message).encode().replace(*changed))
+        answer = await chain.agent.answer_to(7)
+        assert answer["result"] == {"outcome": {"outcome": "selected", "optionId": "yes"}}
 
 
 class Failing(Middleware):
