@@ -202,6 +202,24 @@ async def test_a_stopped_node_releases_its_sessions(cluster: Cluster) -> None:
     assert _texts(await _read(taken)) == "mine"
 
 
+async def test_a_session_that_comes_back_keeps_the_title_of_the_other_node(cluster: Cluster) -> None:
+    first, second = await cluster.book(), await cluster.book("n2", "bb")
+    log = _new(first)
+    await _committed(first, log)
+    log.close()
+    await _until(second, lambda: second.find("a", "s1") is not None)
+    taken = second.open_log("a", "s1", "/project")
+    await taken.claim()
+    taken.append(SessionInfoUpdate(title="Second"))
+    await _committed(second, taken)
+    taken.close()
+    await _until(first, lambda: [found.summary.title for found in first.list()] == ["Second"])
+    await first.open_log("a", "s1", "/project").claim()
+    assert [found.summary.title for found in first.list()] == ["Second"]
+    await _until(second, lambda: [entry.node for entry in second.index] == ["n1"])
+    assert [found.summary.title for found in second.list()] == ["Second"]
+
+
 async def test_the_list_shows_titles_and_the_latest_first(cluster: Cluster) -> None:
     book, other = await cluster.book(), await cluster.book("n2", "bb")
     for name in ("one", "two"):

@@ -260,3 +260,43 @@ async def test_a_session_whose_node_is_gone_can_be_read_and_goes_on_when_it_is_b
 def test_a_volume_without_its_marker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="volume 'team' has no marker"):
         read_volumes({"team": str(tmp_path)})
+
+
+async def test_a_draining_node_gives_its_sessions_up_and_their_clients_go_on_elsewhere(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / MARKER).write_text("v1")
+    settings = server.settings(volumes={"team": str(project)}, homes={"hand": "h1"})
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        at_a, at_b = await a.harness.client(), await b.harness.client()
+        await open_session(a.harness, at_a, project)
+        await at_b.load("s1", str(project))
+        prompted = at_b.prompt("s1", "long work")
+        running = await a.harness.agent.until_method("session/prompt")
+        await a.node.drain()
+        assert a.node.unready == "draining"
+        a.harness.agent.say("s1", "done")
+        a.harness.agent.reply(running, {"stopReason": "end_turn"})
+        updates, _ = await asyncio.wait_for(at_b.updates_until(prompted), PATIENCE)
+        assert texts(updates) == ["done"]  # the running turn ends where it is
+        a.harness.agent.reply(await a.harness.agent.until_method("session/close"), {})
+        assert await a.node.wait_until_drained(PATIENCE)
+
+        assert texts([await at_a.update() for _ in range(2)]) == ["long work", "done"]
+        refused = await at_a.error("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        assert refused["message"].startswith("node a takes no new sessions, because it is about to stop")
+        asked = at_a.ask("session/new", {"cwd": str(project), "mcpServers": []})
+        await b.harness.agent.answer_new_session("s2")
+        assert (await at_a.answer_to(asked))["result"]["sessionId"] == "s2"
+
+        prompted = at_a.prompt("s1", "more")  # of the client that is connected to the draining node
+        b.harness.agent.reply(await b.harness.agent.until_method("session/resume"), {})
+        request = await b.harness.agent.until_method("session/prompt")
+        b.harness.agent.say("s1", "here")
+        b.harness.agent.reply(request, {"stopReason": "end_turn"})
+        updates, _ = await asyncio.wait_for(at_a.updates_until(prompted), PATIENCE)
+        assert texts(updates) == ["here"]
+        await a.node.drain(False)
+        assert a.node.unready == ""

@@ -17,6 +17,7 @@ from tests.gateway.test_gateway_faults import is_alive
 from tests.patience import PATIENCE
 
 import accord
+from accord.cli import main
 from accord.cluster.cluster_access import cluster_access
 from accord.errors import ConnectionClosed, RpcError
 from accord.gateway.access.access_tokens import new_token
@@ -126,6 +127,42 @@ async def test_a_paused_node_kills_its_agents_when_it_wakes(server: RunningServe
             a.wait_for("gives its sessions up")
             await asyncio.to_thread(wait_until_gone, old_agent)
             assert (await session.ask("count 1")).text == "0 "
+
+
+async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_lost(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home, prefix, project = tmp_path / "home", server.settings().prefix, tmp_path / "project"
+    project.mkdir()
+    (project / ".accord-volume").write_text("v1")
+    shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    token = await new_shared_token(server, prefix)
+    monkeypatch.setenv("ACCORD_HOME", str(home))
+
+    async def drain(name: str) -> str:
+        assert await asyncio.to_thread(main, ["cluster", "drain", name, "--cluster", server.url]) == 0
+        return capsys.readouterr().out
+
+    with node(server, home, prefix, "b", **shared) as b:
+        async with client(b, token) as at_b:
+            with node(server, home, prefix, "a", **shared) as a:
+                async with client(a, token) as at_a:
+                    first = await at_a.new_session(project)
+                    await first.ask("count 3")
+                session = await at_b.load_session(first.id, project)
+                assert "Node a has given its sessions up" in await drain("a")
+                a.signal(signal.SIGTERM)
+                a.wait_for("the gateway has stopped")
+            assert (await session.ask("count 2")).text == "0 1 "  # at b, without waiting for a lease
+        with node(server, home, prefix, "a", **shared) as a:
+            assert "Node b has given its sessions up" in await drain("b")
+            b.signal(signal.SIGTERM)
+            b.wait_for("the gateway has stopped")
+            async with client(a, token) as at_a:
+                session = await at_a.load_session(first.id, project)
+                assert (await session.ask("count 1")).text == "0 "
+                texts = [message.text for message in session.state.messages]
+                assert texts == ["count 3", "0 1 2 ", "count 2", "0 1 ", "count 1", "0 "]
 
 
 def wait_until_gone(process: int) -> None:

@@ -1,12 +1,13 @@
 """Leases: one per node, renewed by compare-and-set, broken only when their owner can no longer act."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.cluster.nats_servers import RunningServer, jetstream_of
+from tests.cluster.nats_servers import RunningServer, jetstream_of, nats_server
 from tests.patience import PATIENCE
 
 from accord.clock import SYSTEM_CLOCK, OwnedTasks
@@ -176,3 +177,19 @@ async def test_a_damaged_entry_of_the_registry_is_ignored(nodes: Nodes) -> None:
 def test_a_data_folder_has_one_id(tmp_path: Path) -> None:
     assert home_id(tmp_path) == home_id(tmp_path)
     assert len(home_id(tmp_path)) == 16
+
+
+async def test_a_node_gives_up_in_time_while_a_renewal_is_not_answered(tmp_path: Path) -> None:
+    """Before another node may take over, which waits for the whole lease."""
+    times = LeaseTimes(renew=0.1, deadline=0.5, lease=4.5)
+    with nats_server(tmp_path) as server:
+        nodes = Nodes(server.settings())
+        node = await nodes.add("n1", times=times)
+        await node.lease.start()
+        server.process.send_signal(signal.SIGSTOP)
+        try:
+            await asyncio.wait_for(node.fenced.get(), PATIENCE)
+            assert node.lease.age < times.lease
+        finally:
+            server.process.send_signal(signal.SIGCONT)
+        await nodes.aclose()

@@ -18,6 +18,8 @@ from accord.text_width import count_text
 
 if TYPE_CHECKING:
     from accord.cluster.cluster_report import ClusterReport
+    from accord.cluster.link_message import DrainAnswer
+    from accord.cluster.settings import ClusterSettings
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,12 +86,49 @@ def _print_findings(report: "ClusterReport") -> None:
         print(f"- {visible(finding)}")
 
 
+def _drain(arguments: Sequence[str]) -> int:
+    parser = _parser("drain")
+    parser.add_argument("node", metavar="NODE", help="name of the node, see `accord cluster status`")
+    parser.option("--undo", "let the node take sessions again")
+    parser.option("--wait SECONDS", "how long to wait for running turns (default: 60)", default="60")
+    options = parser.parse_args(arguments)
+    try:
+        seconds = float(options.wait)
+    except ValueError:
+        raise UsageError(f"--wait {options.wait!r} is not a number of seconds") from None
+    settings = _settings(options)
+    from accord.cluster.cluster_access import drain_node
+    from accord.cluster.link_message import DrainAnswer
+
+    node = visible(options.node)
+
+    def progress(answer: DrainAnswer) -> None:
+        print(f"Node {node} has {count_text(answer.sessions, 'open session')} and {_turns(answer)}; waiting.")
+
+    answer = asyncio.run(
+        drain_node(settings, options.node, undo=options.undo, seconds=seconds, progress=progress)
+    )
+    if options.undo:
+        print(f"Node {node} takes sessions again.")
+        return 0
+    if answer.sessions:
+        print(f"Node {node} still has {count_text(answer.sessions, 'open session')} and {_turns(answer)}.")
+        return FAILED
+    print(f"Node {node} has given its sessions up and takes no new ones. It can be stopped.")
+    return 0
+
+
+def _turns(answer: "DrainAnswer") -> str:
+    return count_text(answer.turns, "running turn")
+
+
 _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
     "status": ("show the nodes, their leases and the streams", _status),
     "check": (
         "check replicas, limits and sync_interval; exit code 1 if something is wrong",
         _check,
     ),
+    "drain": ("make a node give its sessions up, before it is stopped", _drain),
 }
 
 
@@ -101,11 +140,16 @@ def _parser(name: str) -> Parser:
 
 def _report(options: Namespace) -> "ClusterReport":
     """Read the state of the cluster. Raises UsageError with one clear line."""
+    settings = _settings(options)
+    from accord.cluster.cluster_access import cluster_report
+
+    return asyncio.run(cluster_report(settings))
+
+
+def _settings(options: Namespace) -> "ClusterSettings":
     settings = cluster_settings(options.cluster)
     if settings is None:
         raise UsageError(
             f"no NATS servers are named; pass --cluster URL, or put them into {settings_file()} as `cluster`"
         )
-    from accord.cluster.cluster_access import cluster_report
-
-    return asyncio.run(cluster_report(settings))
+    return settings

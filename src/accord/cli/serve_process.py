@@ -49,6 +49,7 @@ LOG: Final = logging.getLogger("accord.gateway")
 _TICKET: Final = re.compile(r"(ticket=)[A-Za-z0-9_-]+")
 _COOKIE: Final = re.compile(r"(accord=)[A-Za-z0-9_-]{16,}")
 _MAX_LOG_LINE: Final = 2000
+_HAND_OVER_SECONDS: Final = 5.0
 
 
 def serve(arguments: ServeArguments) -> int:
@@ -145,12 +146,14 @@ class _ServeRun:
     async def _shut_down(self, service: GatewayService) -> None:
         service.gateway.stopping = True
         if self._node is not None:
-            self._node.drain()
+            await self._node.drain()
         if service.gateway.busy:
             seconds = self._arguments.settings.stop_wait
             LOG.info("stopping: waiting up to %g seconds for running turns; Ctrl-C stops at once", seconds)
             if not await service.wait_for_turns(seconds, self._stop_now):
                 LOG.warning("ending the turns that still run")
+        if self._node is not None and not service.gateway.busy:
+            await self._node.wait_until_drained(_HAND_OVER_SECONDS)
 
     def _url(self, service: GatewayService) -> str:
         port = service.http_server.addresses[0][1]

@@ -142,7 +142,9 @@ class ClusterBook:
         self._check_lease(session_id)
         entry = self.index.find(agent, session_id)
         if entry is not None and not new:
-            return self._logs.setdefault(entry.log, ClusterLog(self, entry))
+            log = self._logs.setdefault(entry.log, ClusterLog(self, entry))
+            log.refresh(entry)
+            return log
         if entry is not None and entry.node != self.node and self.is_alive(entry.node):
             raise InvalidRequest(
                 f"node {entry.node} has a session with the id {session_id} of agent {agent}; an agent that "
@@ -203,7 +205,7 @@ class ClusterBook:
         """Nothing to check: no other process of this machine uses the cluster's logs directly."""
 
     def commit(self) -> None:
-        for log in self._dirty:
+        for log in tuple(self._dirty):
             log.commit()
 
     def read_stored(self, entry: IndexEntry) -> ClusterLogReader:
@@ -218,17 +220,24 @@ class ClusterBook:
         entry = self.index.find(agent, session_id)
         if entry is None:
             return False
-        log = self._logs.pop(entry.log, None)
+        log = self._logs.get(entry.log)
         if log is None or not log.writable:
             owned = entry.node == self.node and entry.incarnation == self.incarnation
             if not owned and not await self.may_claim(entry.node, entry.incarnation):
                 raise SessionInUse(f"session {session_id} is open at node {entry.node}; delete it there")
         if log is not None:
             log.abandon(StoreError(f"session {session_id} was deleted"))
+            self.forget(log)
         address = self.address(entry)
         existed = await self.index.remove(agent, session_id, entry.log)
         await with_retries(lambda: self.jetstream.purge(address.stream, address.subject), self.jetstream)
         return existed
+
+    def forget(self, log: "ClusterLog") -> None:
+        """Remove a log that was given up."""
+        if self._logs.get(log.id) is log:
+            del self._logs[log.id]
+        self._dirty.discard(log)
 
     def give_up(self, reason: str) -> None:
         """Write nothing more to any session, because the lease of this node has ended."""
@@ -356,10 +365,23 @@ class ClusterLog:
     def close(self) -> None:
         """Give the session up: any node may claim it. What was appended is committed first."""
         if self.writable and self._writer is not None:
-            self._writer.add(RELEASED, self._owner_payload(self._writer.epoch))
+            number = self._writer.add(RELEASED, self._owner_payload(self._writer.epoch))
             self._book.add_dirty(self)
             self.commit()
-        self.closed = True
+            self.closed = True
+            self._writer.when(number, self._on_released)
+        else:
+            self.closed = True
+            self._on_released(None)
+
+    def _on_released(self, error: StoreError | None) -> None:
+        if self.closed:  # else it was opened again meanwhile
+            self._book.forget(self)
+
+    def refresh(self, entry: IndexEntry) -> None:
+        """Take what other nodes have written to the list entry since this node had the session."""
+        if not self.writable and entry.epoch > self._entry.epoch:
+            self._entry = entry
 
     # -- becoming and ceasing to be the writer
 
@@ -467,7 +489,8 @@ class ClusterLog:
         """Tell other nodes what the session does."""
         if state != self._entry.state and self.writable:
             self._show(structs.replace(self._entry, state=state))
-            self._write_index()
+            if self._writer is not None:
+                self._writer.when(self._writer.noted, self._on_summary_committed)
 
     def _on_summary_committed(self, error: StoreError | None) -> None:
         if error is None:
@@ -479,7 +502,7 @@ class ClusterLog:
             self._index_task = self._book.tasks.start(self._update_index())
 
     async def _update_index(self) -> None:
-        while self._index_is_stale and not self.closed:
+        while self._index_is_stale and self._failure is None:
             self._index_is_stale = False
             entry = structs.replace(self._entry, number=self.committed)
             try:

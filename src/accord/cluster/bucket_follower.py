@@ -24,6 +24,8 @@ from accord.errors import StoreError
 LOG = getLogger("accord.cluster")
 
 CHECK_SECONDS: Final = 5.0
+_STALE_READS: Final = 20
+_STALE_PAUSE: Final = 0.05
 _MARKERS_SEEN_SECONDS: Final = MARKER_SECONDS / 2
 """A follower that read nothing for longer may have missed deletions: the bucket has forgotten them."""
 
@@ -51,6 +53,8 @@ class BucketFollower:
         self._receive = receive
         self._tasks = tasks
         self._now = now
+        self._seen = 0
+        """The highest sequence that came by the feed after a gap."""
         self._keys: set[str] = set()
         """The keys that have a value."""
         self._last_read = now()
@@ -102,6 +106,7 @@ class BucketFollower:
             return
         if message.sequence != self.sequence + 1:
             self.gaps += 1
+            self._seen = max(self._seen, message.sequence)
             self._fill()
             return
         self._pass_on(self.bucket.entry(message))
@@ -122,6 +127,11 @@ class BucketFollower:
     async def _read_missed(self) -> None:
         try:
             await self._read()
+            for _ in range(_STALE_READS):
+                if self.sequence >= self._seen:
+                    break
+                await self._jetstream.connection.clock.sleep(_STALE_PAUSE)  # a replica was behind
+                await self._read()
         except StoreError as error:
             LOG.debug("cannot read bucket %s now: %s", self.bucket.name, error)
 

@@ -209,9 +209,8 @@ class ClientLink:
         try:
             received = read_from_owner(data)
             if isinstance(received, LinkEnded):
-                self.lose(
-                    RpcError(f"node {self.node} ended the connection: {received.reason}", {"node": self.node})
-                )
+                text = f"node {self.node} ended the connection: {received.reason}"
+                self.lose(LinkClosed(text, {"node": self.node}))
                 return
             if received.number != self._received + 1:
                 raise BadLinkMessage("messages of it were lost")
@@ -263,6 +262,10 @@ class ClientLink:
         self.alive = False
         self._links.forget(self._request.link)
         self._links.tasks.cancel(self)
+
+
+class LinkClosed(RpcError):
+    """The node of the session ended the link, for example because it stops."""
 
 
 class _Silent(RpcError):

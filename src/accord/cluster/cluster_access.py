@@ -1,18 +1,23 @@
 """What commands do with a cluster without being one of its nodes."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from accord.cluster.cluster_report import ClusterReport, read_report
-from accord.cluster.connection import connect
-from accord.cluster.jetstream import JetStream
+from accord.cluster.connection import NatsUnavailable, NoResponders, connect
+from accord.cluster.jetstream import Bucket, JetStream
+from accord.cluster.link_message import BadLinkMessage, DrainAnswer, DrainNode, encode_link, read_drain_answer
+from accord.cluster.nodes import NodeEntry, decoded_node
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.shared_access import SharedAccess, shared_access
-from accord.cluster.streams import prepare_streams
+from accord.cluster.streams import StreamNames, prepare_streams
+from accord.errors import StoreError, UsageError
 
 _NAME: Final = "accord-command"
 """Shown by the NATS servers."""
+_POLL_SECONDS: Final = 0.3
 
 
 @asynccontextmanager
@@ -29,6 +34,54 @@ async def cluster_report(settings: ClusterSettings) -> ClusterReport:
     """Read the state of a cluster. Raises UsageError."""
     async with _jetstream(settings) as jetstream:
         return await read_report(jetstream, settings)
+
+
+async def drain_node(
+    settings: ClusterSettings,
+    node: str,
+    *,
+    undo: bool,
+    seconds: float,
+    progress: Callable[[DrainAnswer], None],
+) -> DrainAnswer:
+    """Make a node give its sessions up, or take sessions again; return what it has in the end.
+
+    Waits so long at most until its turns have ended. `progress` is called after each change. Raises
+    UsageError.
+    """
+    async with _jetstream(settings) as jetstream:
+        names = StreamNames(settings.prefix)
+        entry = await _find_node(Bucket(jetstream, names.bucket("nodes")), node)
+        clock = jetstream.connection.clock
+        deadline = clock.now() + seconds
+        subject = names.node_subject(entry.node, entry.incarnation)
+        before: DrainAnswer | None = None
+        while True:
+            try:
+                request = encode_link(DrainNode(not undo))
+                answer = read_drain_answer((await jetstream.connection.request(subject, request)).data)
+            except NoResponders:
+                raise UsageError(f"node {node} does not run now, so it has nothing to give up") from None
+            except (NatsUnavailable, BadLinkMessage) as error:
+                raise UsageError(f"node {node} does not answer ({error}); try again") from None
+            if undo or not answer.sessions or clock.now() > deadline:
+                return answer
+            if answer != before:
+                progress(answer)
+                before = answer
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _find_node(bucket: Bucket, node: str) -> NodeEntry:
+    try:
+        entries = [decoded_node(entry) async for entry in bucket.entries()]
+    except StoreError as error:
+        raise UsageError(f"the nodes of the cluster cannot be read: {error}") from None
+    found = {entry.node: entry for entry in entries if entry is not None}
+    if node not in found:
+        known = ", ".join(sorted(found)) or "none"
+        raise UsageError(f"there is no node {node!r} in this cluster; its nodes are: {known}")
+    return found[node]
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Runs this gateway as a node of a cluster: server or servers, streams, lease and session logs, in order."""
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator, Sequence
@@ -11,12 +12,14 @@ from typing import Final
 import msgspec
 
 from accord import __version__
-from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
+from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks, within
 from accord.cluster.audit_stream import ClusterAudit
 from accord.cluster.book import ClusterBook
 from accord.cluster.cluster_router import ClusterRouter
 from accord.cluster.connection import NatsConnection, connect
 from accord.cluster.jetstream import JetStream
+from accord.cluster.link_message import DrainAnswer
+from accord.cluster.log_writer import SessionMoved
 from accord.cluster.nodes import (
     ClusterDirectory,
     NodeEntry,
@@ -45,6 +48,9 @@ LOG = getLogger("accord.cluster")
 
 _SERVICE_RESTART: Final = 1012
 _STOP_SECONDS: Final = 2.0
+_DRAIN_PAUSE: Final = 0.1
+_OBEY_SECONDS: Final = 5.0
+"""How long an agent may take to end the turn of a session that another node has."""
 
 
 class ClusterNode:
@@ -72,6 +78,8 @@ class ClusterNode:
         self._audit: ClusterAudit | None = None
         self._gateway: Gateway | None = None
         self._tasks = tasks
+        self._clock: Clock = streams.jetstream.connection.clock
+        self._drained = asyncio.Event()
         lease.on_fenced = self._on_fenced
         book.listener = self
 
@@ -165,6 +173,7 @@ class ClusterNode:
             gateway.overview.share_inbox(self.inbox)
         self.fence.count_turns = lambda: router.turns
         self.fence.on_revived = self._on_revived
+        router.host.on_drain = self._on_drain
         return router
 
     async def stop_serving(self) -> None:
@@ -172,9 +181,43 @@ class ClusterNode:
         if self.router is not None:
             await self.router.stop()
 
-    def drain(self) -> None:
-        """Take no new sessions from now on: other nodes are preferred."""
-        self.fence.change(draining=True)
+    async def drain(self, drain: bool = True) -> None:
+        """Take no new sessions and prompts, and give each session up as soon as no turn runs.
+
+        With False, take sessions again.
+        """
+        if self._gateway is None or drain == self.fence.entry.draining:
+            return
+        self._gateway.stopping = drain
+        await self.fence.change(draining=drain)
+        if drain:
+            LOG.info("this node gives its sessions up")
+            self._drained.clear()
+            self._tasks.start(self._hand_over())
+
+    async def wait_until_drained(self, seconds: float) -> bool:
+        """Wait until this node has given all sessions up, so long at most; return whether it has."""
+        waiting = asyncio.ensure_future(self._drained.wait())
+        try:
+            return await within(self._clock, seconds, waiting)
+        finally:
+            waiting.cancel()
+
+    async def _hand_over(self) -> None:
+        gateway, router = self._gateway, self.router
+        while gateway is not None and router is not None and self.fence.entry.draining:
+            for session in gateway.sessions:
+                if not session.is_busy:
+                    await router.hand_over(session)
+            if not len(gateway.sessions):
+                self._drained.set()
+            await self._clock.sleep(_DRAIN_PAUSE)
+
+    def _on_drain(self, drain: bool) -> DrainAnswer:
+        gateway = self._gateway
+        self._tasks.start(self.drain(drain))
+        sessions = 0 if gateway is None else len(gateway.sessions)
+        return DrainAnswer(sessions, 0 if self.router is None else self.router.turns)
 
     def _on_revived(self) -> None:
         if self.router is not None:
@@ -196,7 +239,7 @@ class ClusterNode:
         for agent in gateway.agents.values():
             agent.kill()
         for session in gateway.sessions:
-            session.needs_claim = True
+            session.needs_claim, session.owns_log = True, False
         text = "this node lost its lease; connect again"
         if self.router is not None:
             self.router.end_all(_SERVICE_RESTART, text)
@@ -221,9 +264,22 @@ class ClusterNode:
         session = self._session(agent, session_id)
         if session is None or self._gateway is None:
             return
-        session.needs_claim = True
+        session.needs_claim, session.owns_log = True, False
         self._gateway.cancel(session, str(error))
+        if isinstance(error, SessionMoved):
+            self._tasks.start(self._close_moved(self._gateway, session))
         self._show(agent, session_id, "error", "The session cannot be written here.", str(error))
+
+    async def _close_moved(self, gateway: Gateway, session: LiveSession) -> None:
+        """Close a session that another node has; kill an agent that does not end its turn."""
+        deadline = self._clock.now() + _OBEY_SECONDS
+        while session.running_turns and self._clock.now() < deadline:
+            await self._clock.sleep(_DRAIN_PAUSE)
+        if session.running_turns:
+            LOG.error("agent %s does not end a turn that another node took over", session.agent.name)
+            session.agent.kill()
+        elif session.needs_claim:
+            await gateway.close_session(session)
 
     def _session(self, agent: str, session_id: str) -> LiveSession | None:
         return None if self._gateway is None else self._gateway.sessions.find(agent, session_id)

@@ -76,7 +76,7 @@ class NodeReport(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     node: str
     state: str
-    """`alive`, `silent` or `taken over`."""
+    """`alive`, `draining`, `silent` or `taken over`."""
     renewed_seconds: float | None = None
     """How long ago the lease was renewed, by the clocks of the NATS servers."""
     agents: tuple[str, ...] = ()
@@ -211,7 +211,8 @@ async def _nodes(
             continue
         age = await _age(jetstream, bucket, entry)
         silent = age is not None and age > settings.times.renew * _ALIVE_RENEWALS
-        state = "taken over" if not node.lives else "silent" if silent else "alive"
+        working = "draining" if node.draining else "alive"
+        state = "taken over" if not node.lives else "silent" if silent else working
         nodes.append(NodeReport(node.node, state, age, node.agents, node.version, sessions.get(node.node, 0)))
     versions = {node.version for node in nodes if node.state == "alive"}
     if len(versions) > 1:

@@ -8,7 +8,7 @@ from accord.clock import OwnedTasks
 from accord.cluster.book import ClusterBook, ClusterLog
 from accord.cluster.client_link import ClientLink, ClientLinks
 from accord.cluster.connection import NatsSubscription
-from accord.cluster.link_host import LinkHost
+from accord.cluster.link_host import AttachmentFrame, LinkHost
 from accord.cluster.link_message import AttachedLog, LinkSender
 from accord.cluster.nodes import NodeEntry, NodeLease, NodeRegistry
 from accord.cluster.placement import volume_of
@@ -69,7 +69,7 @@ class ClusterRouter:
     async def listen(self) -> None:
         """Listen to other nodes. Raises StoreError."""
         incarnation = self._lease.incarnation
-        own = self._node_subject(self.node, incarnation)
+        own = self._names.node_subject(self.node, incarnation)
         self.links.subject = f"{self._names.prefix}.line.{self.node}.{incarnation}."
         self._subscriptions = [
             await self._connection.subscribe(own, self.host.on_message),
@@ -122,6 +122,8 @@ class ClusterRouter:
 
     def _on_index_change(self, entry: IndexEntry, exists: bool) -> None:
         """Tell the clients of this node about sessions of other nodes."""
+        if exists and (feed := self._feeds.get(entry.log)) is not None:
+            feed.note_end(entry.number)
         if entry.node == self.node:
             return
         if exists:
@@ -141,11 +143,8 @@ class ClusterRouter:
         entry = self._registry.find(node)
         if entry is None:
             raise _not_running(node)
-        subject = self._node_subject(node, entry.incarnation)
+        subject = self._names.node_subject(node, entry.incarnation)
         return self.links.open(node, subject, agent, connection_id, rights, client)
-
-    def _node_subject(self, node: str, incarnation: str) -> str:
-        return f"{self._names.prefix}.node.{node}.{incarnation}"
 
     # -- feeds
 
@@ -193,9 +192,31 @@ class ClusterRouter:
             await self._connection.clock.sleep(_SEND_PAUSE)
 
     def owner_of(self, agent: str, session_id: str) -> str | None:
-        """The node of a session, if it runs."""
+        """The node of a session, if it runs and keeps it."""
         entry = self._book.index.find(agent, session_id)
-        return entry.node if entry is not None and self._is_alive(entry.node) else None
+        if entry is None or not self._is_alive(entry.node) or self._gives_up(entry):
+            return None
+        return entry.node
+
+    async def hand_over(self, session: LiveSession) -> bool:
+        """Give an idle session up, so that another node can open it. Return False if it is in use."""
+        assert isinstance(session.log, ClusterLog)
+        farewell = AttachmentFrame(b"", log=session.log, number=session.log.noted, moved=True)
+        return await self.gateway.release_session(session, farewell)
+
+    def is_draining(self, node: str) -> bool:
+        """Whether a node takes no new sessions."""
+        entry = self._lease.entry if node == self.node else self._registry.find(node)
+        return entry is not None and entry.draining
+
+    def _gives_up(self, entry: IndexEntry) -> bool:
+        """Whether the node of a session leaves it to others: it is draining, and no turn runs."""
+        return entry.state == "idle" and self.is_draining(entry.node)
+
+    def is_running(self, agent: str, session_id: str) -> bool:
+        """Whether a turn of a session runs, as far as is known here."""
+        entry = self._book.index.find(agent, session_id)
+        return entry is not None and entry.state != "idle"
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background."""
@@ -206,12 +227,30 @@ class ClusterRouter:
         entry = self._book.index.find(agent, session_id)
         if entry is None:
             return None
-        if entry.node not in exclude and (entry.node == self.node or self._is_alive(entry.node)):
+        runs = entry.node not in exclude and (entry.node == self.node or self._is_alive(entry.node))
+        if runs and not self._gives_up(entry):
             return entry.node
-        candidates = [node for node in self._alive() if node.node not in exclude and _can_take(node, entry)]
-        if not candidates:
-            raise _not_running(entry.node, session_id)
-        return min(candidates, key=self._rank).node
+        candidates = [
+            node
+            for node in self._alive()
+            if node.node not in exclude and not self.is_draining(node.node) and _can_take(node, entry)
+        ]
+        if candidates:
+            return min(candidates, key=self._rank).node
+        if runs:
+            return entry.node
+        raise _not_running(entry.node, session_id)
+
+    def node_for_session(self, agent: str, folders: Sequence[str], exclude: frozenset[str]) -> str:
+        """The node for a new session. Raises RpcError."""
+        node = self.node_for_new(agent, folders, exclude)
+        if self.is_draining(node):
+            raise RpcError(
+                f"node {node} takes no new sessions, because it is about to stop, and no other node has "
+                "the agent and the folder; try again later",
+                {"node": node},
+            )
+        return node
 
     def node_for_new(self, agent: str, folders: Sequence[str], exclude: frozenset[str]) -> str:
         """The node for a new session, or for what concerns no session. Raises RpcError."""

@@ -130,7 +130,7 @@ class NatsConnection:
         self.settings: ClusterSettings = settings
         self.clock: Clock = clock
         self.on_change: list[Callable[[bool], None]] = []
-        """Called with whether a server is connected, after each change."""
+        """Called with whether a server is connected, after each change and when messages were dropped."""
         self.reconnects: int = 0
         self.dropped_messages: int = 0
         """How many messages were dropped because this process read too slowly."""
@@ -347,6 +347,8 @@ class NatsConnection:
             self.dropped_messages += 1
             if self.dropped_messages == 1:
                 LOG.warning("messages of the NATS server were dropped: this process reads too slowly")
+            for callback in tuple(self.on_change):
+                callback(self._client.is_connected)
         elif self._first_failure is not None:
             if _is_final(error) and not self._first_failure.done():
                 self._first_failure.set_result(error)

@@ -1,7 +1,7 @@
 """Serves clients that are connected to other nodes: the owner's end of links."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from logging import getLogger
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,8 @@ from accord.cluster.link_message import (
     BodyJoiner,
     ClientFrames,
     CloseLink,
+    DrainAnswer,
+    DrainNode,
     LinkAnswer,
     LinkEnded,
     LinkSender,
@@ -45,7 +47,14 @@ class AttachmentFrame(OutgoingFrame, eq=False, gc=False, kw_only=True):
 
     log: ClusterLog
     number: int
-    attached: bool
+    attached: bool = False
+    moved: bool = False
+
+    @property
+    def place(self) -> AttachedLog:
+        """Where the feed of the log goes on for the client."""
+        log = self.log
+        return AttachedLog(log.id, log.stream, self.number, log.place_before(self.number))
 
 
 class LinkedConnection:
@@ -120,11 +129,10 @@ class LinkedConnection:
 
 
 def _attachment(frame: AttachmentFrame, stream: str | None) -> OwnerFrame:
-    log = frame.log
-    if not frame.attached:
-        return OwnerFrame(b"", stream, log=log.id, detached=True)
-    attached = AttachedLog(log.id, log.stream, frame.number, log.place_before(frame.number))
-    return OwnerFrame(b"", stream, log=log.id, attached=attached)
+    log = frame.log.id
+    if frame.attached:
+        return OwnerFrame(b"", stream, log=log, attached=frame.place)
+    return OwnerFrame(b"", stream, log=log, detached=not frame.moved, moved=frame.moved)
 
 
 class LinkHost:
@@ -149,6 +157,8 @@ class LinkHost:
         self._silence = silence
         self._links: dict[str, LinkedConnection] = {}
         self._timer: Timer | None = None
+        self.on_drain: Callable[[bool], DrainAnswer] | None = None
+        """Called when an operator wants this node to give its sessions up, or to take sessions again."""
         gateway.on_attachment = self._on_attachment
 
     def __len__(self) -> int:
@@ -160,6 +170,10 @@ class LinkHost:
             received = read_from_client(message.data)
         except BadLinkMessage as error:
             LOG.warning("%s", error)
+            return
+        if isinstance(received, DrainNode):
+            if self.on_drain is not None and message.reply:
+                self.sender.answer(message.reply, self.on_drain(received.drain))
             return
         if isinstance(received, OpenLink):
             self.sender.answer(message.reply, self._open(received))

@@ -61,6 +61,12 @@ class CloseLink(Struct, frozen=True, array_like=True, tag="close"):
     reason: str
 
 
+class DrainNode(Struct, frozen=True, array_like=True, tag="drain"):
+    """A request of an operator: give all sessions up, or take sessions again. May be repeated."""
+
+    drain: bool
+
+
 class AttachedLog(Struct, frozen=True, array_like=True):
     """From here on, the records of a session come by the feed of its log."""
 
@@ -84,6 +90,8 @@ class OwnerFrame(Struct, frozen=True, array_like=True):
     after: int = 0
     attached: AttachedLog | None = None
     detached: bool = False
+    moved: bool = False
+    """Whether this node has given the session up, for another one to open it."""
 
 
 class OwnerFrames(Struct, frozen=True, array_like=True, tag="frames"):
@@ -111,11 +119,18 @@ class LinkAnswer(Struct, frozen=True, array_like=True):
     """The number of the last `OwnerFrames`."""
 
 
+class DrainAnswer(Struct, frozen=True, array_like=True):
+    """The answer to `DrainNode`: what the node still has."""
+
+    sessions: int
+    turns: int
+
+
 class BadLinkMessage(AccordError):
     """A node sent something that is no message of a link."""
 
 
-FromClient = OpenLink | ClientFrames | ProbeLink | CloseLink
+FromClient = OpenLink | ClientFrames | ProbeLink | CloseLink | DrainNode
 FromOwner = OwnerFrames | LinkEnded
 
 T = TypeVar("T")
@@ -123,6 +138,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _FROM_CLIENT: Final = msgspec.msgpack.Decoder(FromClient)
 _FROM_OWNER: Final = msgspec.msgpack.Decoder(FromOwner)
 _ANSWER: Final = msgspec.msgpack.Decoder(LinkAnswer)
+_DRAIN_ANSWER: Final = msgspec.msgpack.Decoder(DrainAnswer)
 encode_link: Final = _ENCODER.encode
 
 
@@ -139,6 +155,11 @@ def read_from_owner(data: bytes) -> FromOwner:
 def read_link_answer(data: bytes) -> LinkAnswer:
     """Decode the answer to a request. Raises BadLinkMessage."""
     return _read(_ANSWER, data)
+
+
+def read_drain_answer(data: bytes) -> DrainAnswer:
+    """Decode the answer to `DrainNode`. Raises BadLinkMessage."""
+    return _read(_DRAIN_ANSWER, data)
 
 
 def _read(decoder: "msgspec.msgpack.Decoder[T]", data: bytes) -> T:
@@ -189,7 +210,7 @@ class LinkSender:
         """Queue a message. One that is lost shows by the numbers."""
         self._put(subject, encode_link(message))
 
-    def answer(self, subject: str, answer: LinkAnswer) -> None:
+    def answer(self, subject: str, answer: LinkAnswer | DrainAnswer) -> None:
         """Queue the answer to a request."""
         self._put(subject, encode_link(answer))
 

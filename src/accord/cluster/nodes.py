@@ -10,6 +10,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from logging import getLogger
 from typing import Final
 
@@ -30,6 +31,7 @@ from accord.schema.codec import encode
 LOG = getLogger("accord.cluster")
 
 _RETRY_PAUSE: Final = 0.2
+_SHORTEST_WATCH: Final = 0.05
 
 
 def new_incarnation() -> str:
@@ -216,6 +218,15 @@ class NodeLease:
         """Take the node's key. Raises UsageError if another machine uses the name, StoreError."""
         await self._take()
         self._tasks.start(self._keep())
+        self._tasks.start(self._watch_deadline())
+
+    async def _watch_deadline(self) -> None:
+        """End the lease in time, also while a renewal waits for its answer."""
+        while not self._released:
+            remaining = self.times.deadline - self.age
+            await self._clock.sleep(min(max(remaining, _SHORTEST_WATCH), self.times.renew))
+            with suppress(Fenced):
+                self.check()
 
     async def release(self) -> None:
         """Give the lease up: other nodes need not wait. Never raises."""
@@ -230,9 +241,15 @@ class NodeLease:
             except StoreError as error:
                 LOG.warning("the lease is not given up, so other nodes wait until it ends: %s", error)
 
-    def change(self, **values: object) -> None:
-        """Change what the entry says, from the next renewal on."""
+    async def change(self, **values: object) -> None:
+        """Change what the entry says, at once if the servers answer, else with the next renewal."""
         self.entry = structs.replace(self.entry, **values)
+        async with self._changing:
+            if not self._fenced and not self._released:
+                try:
+                    await self._renew()
+                except StoreError as error:
+                    LOG.debug("the entry of this node is changed later: %s", error)
 
     async def _take(self, attempts: int = 3) -> None:
         node, home = self.entry.node, self.entry.home
@@ -271,6 +288,8 @@ class NodeLease:
                     await (self._revive() if self._fenced else self._renew())
             except StoreError as error:
                 LOG.debug("the lease is not renewed: %s", error)
+            except UsageError as error:  # another machine took the name while this node had no lease
+                LOG.error("this node gets no lease: %s", error)
 
     async def _revive(self) -> None:
         self.entry = structs.replace(self.entry, incarnation=new_incarnation(), renewal=0, broken=False)

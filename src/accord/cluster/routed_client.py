@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, Raw, Struct
 
-from accord.cluster.client_link import ClientLink
+from accord.cluster.client_link import ClientLink, LinkClosed
+from accord.cluster.link_host import AttachmentFrame
 from accord.cluster.link_message import AttachedLog, OwnerFrame
 from accord.cluster.message_members import (
     cancelled_id,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.cluster")
 
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_SUBSCRIBING: Final = frozenset({"_accord/inbox", "_accord/sessions"})
 _CLOSING: Final = frozenset({"session/close", "session/delete"})
 _RESTART: Final = 1012
 _MAX_ATTEMPTS: Final = 3
@@ -122,6 +124,8 @@ class _OpenSession(Struct):
     params: Raw | None
     """Those of the request that opened it."""
     log: str = ""
+    interrupted: bool = False
+    """Whether a turn was under way when its node was lost."""
 
 
 class RoutedClient(ClientFeatures):
@@ -150,6 +154,8 @@ class RoutedClient(ClientFeatures):
         self._sessions: dict[str, _OpenSession] = {}
         self._asked: dict[int, tuple[Link, RequestId]] = {}
         self._cursors: dict[str, FeedCursor] = {}
+        self._subscriptions: dict[str, Raw] = {}
+        """By method: what the client follows at its home node."""
         self._numbers = count(1)
         self._own_numbers = count(1)
         self._closed = False
@@ -229,6 +235,8 @@ class RoutedClient(ClientFeatures):
             return None
         if envelope.id is not UNSET and envelope.id is not None:
             self._requests[envelope.id] = _OpenRequest(link, method, session_id, params, attempts)
+        if method in _SUBSCRIBING and params is not None:
+            self._subscriptions[method] = params
         if method == "initialize" and self._initialize is None and params is not None:
             self._initialize = params
             self._read_features(params)
@@ -246,7 +254,7 @@ class RoutedClient(ClientFeatures):
         """The link to the node that handles this method. Raises RpcError."""
         router = self._router
         if method == "session/new":
-            return self._link(router.node_for_new(self.agent, folders_of(params), exclude))
+            return self._link(router.node_for_session(self.agent, folders_of(params), exclude))
         if method == "_accord/inbox/answer":
             return self._link(router.node_of_request(text_member(params, "id"), self._home_node()))
         if session_id is None or method == "session/list":
@@ -340,12 +348,25 @@ class RoutedClient(ClientFeatures):
             error = error_of(body)
             if error is None:
                 session.link = link
-                self._show_notice(session_id, f"The session is at node {link.node} now.", "", "info")
-                link.forward(frames)
-            else:
-                self._fail_all(frames, error)
+                turn = "; the turn was interrupted" if session.interrupted else ""
+                session.interrupted = False
+                self._show_notice(session_id, f"Moved to {link.node}{turn}.", "", "info")
+                self._forward(link, frames)
+            elif frames and not self._closed:
+                self._router.start(self._route_again(frames, link.node, error))
 
         self._ask(link, "session/resume", Raw(encode(params)), on_resumed)
+
+    async def _route_again(self, frames: list[IncomingFrame], node: str, error: RpcError) -> None:
+        """Send messages to the node that was faster to open their session; fail them if there is none."""
+        await self._router.refresh()
+        for frame in frames:
+            session_id = session_id_of(None if frame.envelope.params is ABSENT else frame.envelope.params)
+            owner = None if session_id is None else self._router.owner_of(self.agent, session_id)
+            if owner is None or owner == node:
+                self._fail(frame.envelope.id, error)
+            else:
+                self._send_elsewhere(frame, node, error)
 
     async def _show_stored(self, id: Any, session_id: str, params: Raw | None, error: RpcError) -> None:
         """Show the history of a session whose node does not run. It goes on when the node is back."""
@@ -378,10 +399,12 @@ class RoutedClient(ClientFeatures):
         if self._links.get(link.node) is link:
             del self._links[link.node]
         unsent = [*unsent, *self._held.pop(link, [])]
+        title = f"Node {link.node} {'stops' if isinstance(error, LinkClosed) else 'does not answer'}."
         for session_id, session in self._sessions.items():
             if session.link is link:
                 session.link = None
-                self._show_notice(session_id, f"Node {link.node} does not answer.", error.message)
+                session.interrupted = self._router.is_running(self.agent, session_id)
+                self._show_notice(session_id, title, error.message)
         for number, (asked, _) in tuple(self._asked.items()):
             if asked is link:
                 del self._asked[number]
@@ -400,10 +423,32 @@ class RoutedClient(ClientFeatures):
             if request.link is link:
                 self._fail(id, _lost_request(request, error))
         if link is self._home and not self._closed:
-            self._home = None
-            self.connection.end(_RESTART, f"node {link.node} does not answer; connect again")
-        else:
-            self._attach_again_later()
+            self._replace_home(error)
+        self._attach_again_later()
+
+    def _replace_home(self, error: RpcError) -> None:
+        """Choose another node for what concerns no session, and subscribe there again."""
+        self._home = None
+        try:
+            self._home_node()
+        except RpcError:
+            self.connection.end(_RESTART, f"{error.message}; connect again")
+            return
+        for method, params in self._subscriptions.items():
+            assert self._home is not None
+            self._ask(self._home, method, params, _ignore)
+
+    def _on_moved(self, link: Link, session_id: str, attached: AttachedLog | None = None) -> None:
+        """Handle that a node has given a session up. It goes on elsewhere with the next message."""
+        session = self._sessions.get(session_id)
+        if session is None or session.link is not link:
+            return
+        session.link = None
+        if attached is not None:
+            self._follow(session_id, attached)
+        text = "The session goes on at another node with the next prompt."
+        self._show_notice(session_id, f"Node {link.node} is about to stop.", text, "info")
+        self._attach_again_later()
 
     def _attach_again_later(self) -> None:
         """Open the sessions of lost links again, as soon as they have a node that runs."""
@@ -439,6 +484,10 @@ class RoutedClient(ClientFeatures):
         self, link: Link, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None
     ) -> None:
         """Send frames of this node's own gateway."""
+        for frame in frames:
+            if isinstance(frame, AttachmentFrame):
+                self._on_moved(link, stream or "", frame.place)
+                return
         session = self._sessions.get(stream or "")
         if session is not None and session.log in self._cursors:
             # It was taken over from another node: its records still come by the feed.
@@ -460,6 +509,9 @@ class RoutedClient(ClientFeatures):
             return
         if frame.detached:
             self._unfollow(frame.log)
+            return
+        if frame.moved:
+            self._on_moved(link, frame.stream or "")
             return
         outgoing = (
             OutgoingFrame(frame.body)
@@ -531,6 +583,7 @@ class RoutedClient(ClientFeatures):
         cursor = self._cursors.pop(log, None)
         if cursor is not None:
             cursor.feed.detach(cursor)
+            cursor.show_held()  # an answer among them would be missed
 
     def on_feed_updates(self, session_id: str, records: list[FeedRecord]) -> None:
         """Show records of a session at another node."""
@@ -586,6 +639,10 @@ class RoutedClient(ClientFeatures):
         notice = Notice(severity=severity, title=title, description=text)
         if self.wants_update(notice) and not self._closed:
             self.connection.send([OutgoingFrame(update_body(session_id, notice))], session_id)
+
+
+def _ignore(body: bytes) -> None:
+    return None
 
 
 def _lost_request(request: _OpenRequest, error: RpcError) -> RpcError:

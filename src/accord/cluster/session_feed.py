@@ -34,6 +34,8 @@ _RECENT_BYTES: Final = 1 << 20
 _HELD_SECONDS: Final = 0.2
 """How long a frame waits for its record before the log is read."""
 _RETRY_SECONDS: Final = 0.05
+_SPREAD_SECONDS: Final = 1.0
+"""How long a new subscription may take to reach all NATS servers."""
 
 
 class FeedUpdate(NamedTuple):
@@ -112,6 +114,12 @@ class FeedCursor:
     def waits(self) -> bool:
         return bool(self._held)
 
+    def show_held(self) -> None:
+        """Show the frames that wait, because the client follows the session no longer."""
+        while self._held:
+            _, frame, stream = self._held.popleft()
+            self.client.on_feed_frame(frame, stream)
+
     def _show(self, records: list[FeedRecord]) -> None:
         if records:
             self.client.on_feed_updates(self.feed.session_id, records)
@@ -150,6 +158,8 @@ class SessionFeed:
         self._subscription: NatsSubscription | None = None
         self._reading: asyncio.Task[None] | None = None
         self._read_again = False
+        self._is_current = False
+        """Whether everything was read that was committed before this node followed the log."""
         self._closed = False
 
     def start(self) -> None:
@@ -166,6 +176,16 @@ class SessionFeed:
             await self._jetstream.connection.unsubscribe(self._subscription)
         else:
             self.read_now()  # what was committed before the subscription reached the servers
+            self._jetstream.connection.clock.call_later(_SPREAD_SECONDS, self._read_if_open)
+
+    def _read_if_open(self) -> None:
+        if not self._closed:
+            self.read_now()
+
+    def note_end(self, number: int) -> None:
+        """Read the log if it is known to have this record: the message with it may have been missed."""
+        if number > self._reader.last and not self._closed:
+            self.read_now()
 
     # -- clients
 
@@ -225,17 +245,16 @@ class SessionFeed:
         if stored.sequence <= self._reader.sequence:
             return
         if stored.previous != self._reader.sequence:
-            self.gaps += 1
             self.read_now()
             return
-        self._take([stored])
-
-    def _take(self, messages: list[StoredMessage]) -> None:
         try:
-            records = self._reader.read(messages)
+            self._take([stored])
         except StoreError as error:
             self._lose(error)
-            return
+
+    def _take(self, messages: list[StoredMessage]) -> None:
+        """Show the records of the next messages. Raises StoreError."""
+        records = self._reader.read(messages)
         for record in records:
             self._recent.append(record)
             self._recent_bytes += record.size
@@ -253,7 +272,6 @@ class SessionFeed:
 
         def check() -> None:
             if not self._closed and any(cursor.waits and not cursor.behind for cursor in self._cursors):
-                self.gaps += 1
                 self.read_now()
 
         self._jetstream.connection.clock.call_later(_HELD_SECONDS, check)
@@ -268,8 +286,10 @@ class SessionFeed:
         try:
             while self._read_again and not self._closed:
                 self._read_again = False
-                while page := await self._page(self._reader.sequence):
+                while not self._closed and (page := await self._page(self._reader.sequence)):
+                    self.gaps += self._is_current and page[-1].sequence > self._reader.sequence
                     self._take(page)
+                self._is_current = True
                 if any(cursor.waits and not cursor.behind for cursor in self._cursors):
                     self._read_again = True  # the replica that answered is behind
                     await self._jetstream.connection.clock.sleep(_RETRY_SECONDS)

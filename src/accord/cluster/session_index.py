@@ -73,7 +73,6 @@ class SessionIndex:
         self.on_change: Callable[[IndexEntry, bool], None] | None = None
         """Called with an entry that any node has changed, and whether it is still there."""
         self._entries: dict[str, IndexEntry] = {}
-        self._revisions: dict[str, int] = {}
 
     async def start(self) -> None:
         """Read the index and follow it. Raises StoreError."""
@@ -168,9 +167,6 @@ class SessionIndex:
             return True
 
     def _on_entry(self, entry: BucketEntry) -> None:
-        if self._revisions.get(entry.key, 0) >= entry.revision:
-            return
-        self._revisions[entry.key] = entry.revision
         before = self._entries.get(entry.key)
         decoded = None if entry.value is None else _decoded(entry)
         self._take(entry, decoded)

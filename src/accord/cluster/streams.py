@@ -82,6 +82,10 @@ class StreamNames(NamedTuple):
     def feed_subject(self, shard: int, log: str) -> str:
         return f"{self.prefix}.feed.{shard:02}.{log}"
 
+    def node_subject(self, node: str, incarnation: str) -> str:
+        """Where one start of a node listens."""
+        return f"{self.prefix}.node.{node}.{incarnation}"
+
     @property
     def audit_stream(self) -> str:
         return f"{self.prefix.upper()}_AUDIT"

@@ -258,6 +258,25 @@ class Gateway:
         await self._release_resources(session)
         self.overview.notify_changed(session)
 
+    async def release_session(self, session: LiveSession, farewell: OutgoingFrame) -> bool:
+        """Close an idle session so that another node can open it; its clients get `farewell` last.
+
+        Return False if it is in use after all.
+        """
+        async with self.session_lock(*session.key):
+            if self.sessions.find(*session.key) is not session or session.is_busy:
+                return False
+            await self.close_session(session)
+            if session.is_busy:
+                return False
+            clients, session.clients = session.clients, ()
+            for client in clients:
+                client.sessions.pop(session.id, None)
+            self.sessions.forget(session)
+            self.outbox.post(clients, farewell, session.id, session.log)
+            self.outbox.flush()
+        return True
+
     async def claim_session(self, session: LiveSession) -> None:
         """Wait until this gateway writes to the session's log and what was left open there is closed.
 

@@ -183,9 +183,13 @@ class LiveSession:
     @property
     def is_unused(self) -> bool:
         """Whether it has no client, no turn, no pending request and no load in progress."""
-        return not (
-            self.clients
-            or self.running_turns
+        return not self.clients and not self.is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn, a pending request or a load is in progress."""
+        return bool(
+            self.running_turns
             or self.pending_requests
             or self.joining_clients
             or self.claim_task is not None

@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -97,6 +97,8 @@ _accord() {
         'accord serve audit verify --file') _accord_paths -f; return ;;
         'accord cluster status --cluster') return ;;
         'accord cluster check --cluster') return ;;
+        'accord cluster drain --cluster') return ;;
+        'accord cluster drain --wait') return ;;
         'accord check agent --only') return ;;
         'accord check agent --skip') return ;;
         'accord check agent --need') return ;;
@@ -195,9 +197,10 @@ _accord() {
         'accord serve token revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
         'accord serve audit') _accord_words 'verify' ;;
         'accord serve audit verify') if [[ $cur == -* ]]; then _accord_words '-h --help --expect --file'; else :; fi ;;
-        'accord cluster') _accord_words 'status check' ;;
+        'accord cluster') _accord_words 'status check drain' ;;
         'accord cluster status') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --json'; else :; fi ;;
         'accord cluster check') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
+        'accord cluster drain') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --undo --wait'; else :; fi ;;
         'accord check') _accord_words 'agent client rules' ;;
         'accord check agent') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
         'accord check client') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;

@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -140,11 +140,16 @@ complete -c accord -n '__accord_at \'accord serve audit verify\'' -l expect -x -
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -l file -r -F -d 'log to check (default: the audit log of the gateway)'
 complete -c accord -n '__accord_at \'accord cluster\'' -a status -d 'show the nodes, their leases and the streams'
 complete -c accord -n '__accord_at \'accord cluster\'' -a check -d 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+complete -c accord -n '__accord_at \'accord cluster\'' -a drain -d 'make a node give its sessions up, before it is stopped'
 complete -c accord -n '__accord_at \'accord cluster status\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord cluster status\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord cluster status\'' -l json -d 'print one JSON object'
 complete -c accord -n '__accord_at \'accord cluster check\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord cluster check\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster drain\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster drain\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster drain\'' -l undo -d 'let the node take sessions again'
+complete -c accord -n '__accord_at \'accord cluster drain\'' -l wait -x -d 'how long to wait for running turns (default: 60)'
 complete -c accord -n '__accord_at \'accord check\'' -a agent -d 'test an agent on stdio; COMMAND starts it'
 complete -c accord -n '__accord_at \'accord check\'' -a client -d 'test a client; COMMAND starts it, {agent} becomes an agent\'s command, {prompt} the prompt'
 complete -c accord -n '__accord_at \'accord check\'' -a rules -d 'list the rules and how each is tested'

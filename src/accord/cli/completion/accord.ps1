@@ -168,6 +168,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord cluster' = @{
             'status' = 'show the nodes, their leases and the streams'
             'check' = 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+            'drain' = 'make a node give its sessions up, before it is stopped'
         }
         'accord cluster status' = @{
             '-h' = 'show this help message and exit'
@@ -179,6 +180,13 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--cluster' = 'NATS servers (default: those of serve.json)'
+        }
+        'accord cluster drain' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+            '--undo' = 'let the node take sessions again'
+            '--wait' = 'how long to wait for running turns (default: 60)'
         }
         'accord check' = @{
             'agent' = 'test an agent on stdio; COMMAND starts it'
@@ -554,6 +562,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve audit verify --file' = @('<file>')
         'accord cluster status --cluster' = @('<>')
         'accord cluster check --cluster' = @('<>')
+        'accord cluster drain --cluster' = @('<>')
+        'accord cluster drain --wait' = @('<>')
         'accord check agent --only' = @('<>')
         'accord check agent --skip' = @('<>')
         'accord check agent --need' = @('<>')
