@@ -109,9 +109,9 @@ def test_log_ids_pick_their_stream_and_sort_by_time() -> None:
     ids = [new_log_id() for _ in range(200)]
     assert len(set(ids)) == 200
     assert {len(log) for log in ids} == {26}
-    assert {shard_of(log, 16) for log in ids} <= set(range(16))
-    assert shard_of("0" * 25 + "Z", 16) == 15
-    assert shard_of("0" * 25 + "G", 16) == 0
+    assert {shard_of(log, 16) for log in ids} <= {f"{shard:02}" for shard in range(16)}
+    assert shard_of("0" * 25 + "Z", 16) == "15"
+    assert shard_of("0" * 25 + "G", 16) == "00"
     assert ids[0][:8] <= ids[-1][:8]
 
 

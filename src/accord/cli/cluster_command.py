@@ -1,4 +1,4 @@
-"""`accord cluster`: shows the nodes and streams of a cluster, and checks what its promises need.
+"""`accord cluster`: shows, checks, drains, repairs, saves and restores the nodes and streams of a cluster.
 
 Imported on first use: it loads accord.cluster.
 """
@@ -6,17 +6,22 @@ Imported on first use: it loads accord.cluster.
 import asyncio
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accord.cli.command_parser import Parser, find_subcommand, json_text, print_table
 from accord.cli.exit_codes import FAILED
-from accord.cli.serve_command import cluster_settings, settings_file
+from accord.cli.serve_command import cluster_settings, parse_duration, settings_file
+from accord.cli.sessions_command import transcript_json
 from accord.errors import UsageError
+from accord.frontend.transcript import SessionListEntry, StoredTranscript, write_new_file
 from accord.safe_text import visible
 from accord.schema.codec import to_builtins
+from accord.store.session_summary import now_micros
 from accord.text_width import count_text
 
 if TYPE_CHECKING:
+    from accord.cluster.cluster_repair import RebuildReport
     from accord.cluster.cluster_report import ClusterReport
     from accord.cluster.link_message import DrainAnswer
     from accord.cluster.settings import ClusterSettings
@@ -118,6 +123,90 @@ def _drain(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _rebuild(arguments: Sequence[str]) -> int:
+    settings = _settings(_parser("rebuild").parse_args(arguments))
+    from accord.cluster.cluster_access import cluster_streams
+    from accord.cluster.cluster_repair import rebuild_index
+
+    async def rebuild() -> "RebuildReport":
+        async with cluster_streams(settings) as streams:
+            return await rebuild_index(streams)
+
+    return _print_rebuild(asyncio.run(rebuild()))
+
+
+def _print_rebuild(report: "RebuildReport") -> int:
+    print(
+        f"{count_text(report.sessions, 'session log')} read; "
+        f"{report.written} written to the session list, {report.removed} removed from it."
+    )
+    for problem in report.problems:
+        print(f"- {visible(problem)}")
+    return FAILED if report.problems else 0
+
+
+def _expire(arguments: Sequence[str]) -> int:
+    parser = _parser("expire")
+    parser.option("--older DURATION", "how long a session was not used, such as 180d", required=True)
+    parser.option("--to DIR", "folder for the exported sessions, one JSON file each", required=True)
+    options = parser.parse_args(arguments)
+    before = now_micros() - int(parse_duration("--older", options.older) * 1_000_000)
+    settings = _settings(options)
+    folder = Path(options.to).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UsageError(f"--to {options.to!r}: cannot create the folder ({error.strerror})") from None
+    from accord.cluster.cluster_access import cluster_streams
+    from accord.cluster.cluster_repair import ExpiredSession, expire_sessions
+
+    async def export(session: ExpiredSession) -> None:
+        entry = SessionListEntry.from_recording(session.entry.recorded)
+        document = transcript_json(StoredTranscript(entry, session.state, "recorded"))
+        path = folder / f"{session.entry.log}.json"
+        path.unlink(missing_ok=True)  # of an attempt that was interrupted
+        write_new_file(str(path), json_text(document) + "\n", "--to ")
+
+    async def expire() -> tuple[int, list[str]]:
+        async with cluster_streams(settings) as streams:
+            return await expire_sessions(streams, before, export)
+
+    deleted, kept = asyncio.run(expire())
+    if deleted:
+        sessions = f"{count_text(deleted, 'session')} {'was' if deleted == 1 else 'were'}"
+        print(f"{sessions} exported to {folder} and deleted.")
+    else:
+        print("No session was deleted.")
+    for problem in kept:
+        print(f"- {visible(problem)}")
+    return 0
+
+
+def _backup(arguments: Sequence[str]) -> int:
+    parser = _parser("backup")
+    parser.add_argument("folder", metavar="DIR", help="new folder for the backup")
+    options = parser.parse_args(arguments)
+    settings = _settings(options)
+    from accord.cluster.cluster_access import save_backup
+
+    manifest = asyncio.run(save_backup(settings, Path(options.folder).expanduser()))
+    size = sum(stream.bytes for stream in manifest.streams)
+    print(f"{count_text(len(manifest.streams), 'stream')} saved to {options.folder} ({size} bytes).")
+    return 0
+
+
+def _restore(arguments: Sequence[str]) -> int:
+    parser = _parser("restore")
+    parser.add_argument("folder", metavar="DIR", help="folder of the backup")
+    options = parser.parse_args(arguments)
+    settings = _settings(options)
+    from accord.cluster.cluster_access import restore_backup
+
+    manifest, report = asyncio.run(restore_backup(settings, Path(options.folder).expanduser()))
+    print(f"{count_text(len(manifest.streams), 'stream')} restored. Start the nodes now.")
+    return _print_rebuild(report)
+
+
 def _turns(answer: "DrainAnswer") -> str:
     return count_text(answer.turns, "running turn")
 
@@ -128,6 +217,10 @@ _COMMANDS: Final[dict[str, tuple[str, Callable[[Sequence[str]], int]]]] = {
         "check replicas, limits and sync_interval; exit code 1 if something is wrong",
         _check,
     ),
+    "rebuild": ("write what the session list lacks, computed from the session logs", _rebuild),
+    "expire": ("export and delete the sessions that were not used for long", _expire),
+    "backup": ("save all streams to a new folder", _backup),
+    "restore": ("create a cluster from a backup, at servers without one", _restore),
     "drain": ("make a node give its sessions up, before it is stopped", _drain),
 }
 

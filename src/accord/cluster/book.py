@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from logging import getLogger
 from typing import Any, Final, Protocol, TypeAlias
 
-from msgspec import MsgspecError, json, structs
+from msgspec import structs
 
 from accord.clock import Clock, OwnedTasks, within
 from accord.cluster.jetstream import JetStream, StoredMessage, with_retries
@@ -17,15 +17,16 @@ from accord.cluster.log_message import (
     OWNER,
     RELEASED,
     OwnerRecord,
+    is_released,
     new_log_id,
     read_head,
     shard_of,
 )
 from accord.cluster.log_reader import ClusterLogReader
-from accord.cluster.log_writer import LeaseEnded, LogAddress, LogPosition, LogWriter, SessionMoved
+from accord.cluster.log_writer import LeaseEnded, LogPosition, LogWriter, SessionMoved
 from accord.cluster.placement import Placement
 from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
-from accord.cluster.streams import ClusterStreams
+from accord.cluster.streams import ClusterStreams, LogAddress
 from accord.errors import InvalidRequest, SessionInUse, StoreError
 from accord.frontend.recording import RecordedSession
 from accord.gateway.contracts import Fence, Fenced, OnCommit, SessionNode, SessionOwner
@@ -181,8 +182,7 @@ class ClusterBook:
             raise InvalidRequest(f"session {session_id} cannot be opened here now: {error}") from None
 
     def address(self, entry: IndexEntry) -> LogAddress:
-        shard = entry.stream.rpartition("_")[2]
-        return LogAddress(entry.log, entry.stream, f"{self.streams.names.prefix}.log.{shard}.{entry.log}")
+        return self.streams.address(entry.stream, entry.log)
 
     def find(self, agent: str, session_id: str) -> RecordedSession | None:
         entry = self.index.find(agent, session_id)
@@ -477,7 +477,16 @@ class ClusterLog:
         )
 
     def _owner_payload(self, epoch: int) -> bytes:
-        return encode(OwnerRecord(self._book.node, self._book.incarnation, epoch))
+        entry = self._entry
+        owner = OwnerRecord(
+            self._book.node,
+            self._book.incarnation,
+            epoch,
+            entry.agent,
+            entry.session_id,
+            entry.placement,
+        )
+        return encode(owner)
 
     # -- the index entry
 
@@ -532,17 +541,3 @@ def end_of_log(last: StoredMessage | None) -> LogPosition:
         return LogPosition()
     head = read_head(last)
     return LogPosition(last.sequence, head.last, head.epoch, head.writer)
-
-
-def is_released(last: StoredMessage | None) -> bool:
-    """Whether the last record of a log gives the session up."""
-    if last is None:
-        return True
-    head = read_head(last)
-    if head.parts != 1:
-        return False
-    try:
-        runs = json.decode(last.data)["runs"]
-        return runs[-1][0] == RELEASED
-    except (MsgspecError, KeyError, IndexError, TypeError):
-        return False

@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
+from accord.cluster.cluster_backup import BackupManifest, back_up, restore
+from accord.cluster.cluster_repair import RebuildReport, rebuild_index
 from accord.cluster.cluster_report import ClusterReport, read_report
 from accord.cluster.connection import NatsUnavailable, NoResponders, connect
 from accord.cluster.jetstream import Bucket, JetStream
@@ -12,7 +15,7 @@ from accord.cluster.link_message import BadLinkMessage, DrainAnswer, DrainNode, 
 from accord.cluster.nodes import NodeEntry, decoded_node
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.shared_access import SharedAccess, shared_access
-from accord.cluster.streams import StreamNames, prepare_streams
+from accord.cluster.streams import DEFAULT_REPLICAS, ClusterStreams, StreamNames, prepare_streams
 from accord.errors import StoreError, UsageError
 
 _NAME: Final = "accord-command"
@@ -28,6 +31,27 @@ async def cluster_access(settings: ClusterSettings) -> AsyncGenerator[SharedAcce
         async with shared_access(streams) as access:
             yield access
             await access.settle()
+
+
+@asynccontextmanager
+async def cluster_streams(settings: ClusterSettings) -> AsyncGenerator[ClusterStreams]:
+    """Use the streams of a cluster for the block; missing ones are created. Raises UsageError."""
+    async with _jetstream(settings) as jetstream:
+        yield await prepare_streams(jetstream, settings)
+
+
+async def save_backup(settings: ClusterSettings, folder: Path) -> BackupManifest:
+    """Write all streams of a cluster to a new folder. Raises UsageError, StoreError."""
+    async with _jetstream(settings) as jetstream:
+        return await back_up(jetstream, settings.prefix, folder)
+
+
+async def restore_backup(settings: ClusterSettings, folder: Path) -> tuple[BackupManifest, RebuildReport]:
+    """Create a cluster from a backup and complete its index. Raises UsageError, StoreError."""
+    async with _jetstream(settings) as jetstream:
+        replicas = settings.replicas or DEFAULT_REPLICAS
+        manifest = await restore(jetstream, folder, settings.prefix, replicas)
+        return manifest, await rebuild_index(await prepare_streams(jetstream, settings))
 
 
 async def cluster_report(settings: ClusterSettings) -> ClusterReport:

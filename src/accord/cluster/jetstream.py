@@ -161,6 +161,12 @@ class JetStream:
                 yield message
             after = page[-1].sequence
 
+    async def send_chunk(self, subject: str, data: bytes, seconds: float = REQUEST_SECONDS) -> None:
+        """Send a part of a snapshot that is being restored; an empty one ends it."""
+        message = await self.connection.request(subject, data, seconds=seconds)
+        if message.data:
+            _checked(message)
+
     async def purge(self, stream: str, subject: str) -> int:
         """Delete all messages of a subject; return how many there were."""
         message = await self.connection.request(f"$JS.API.STREAM.PURGE.{stream}", encode({"filter": subject}))

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import MsgspecError, Raw, Struct, json
 
 from accord.cluster.jetstream import MESSAGE_ID, StoredMessage
+from accord.cluster.placement import Placement
 from accord.cluster.streams import LOG_FORMAT
 from accord.errors import StoreError
 from accord.store.records import RecordGroup, json_array
@@ -34,17 +35,20 @@ def new_log_id() -> str:
     return "".join([_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5)])
 
 
-def shard_of(log: str, shards: int) -> int:
-    """The number of the stream that holds a log: its last character picks it."""
-    return _ALPHABET.index(log[-1]) % shards
+def shard_of(log: str, shards: int) -> str:
+    """The shard that holds a log: the last character of its id picks it."""
+    return f"{_ALPHABET.index(log[-1]) % shards:02}"
 
 
-class OwnerRecord(Struct, frozen=True):
-    """The payload of `OWNER` and `RELEASED` records."""
+class OwnerRecord(Struct, frozen=True, omit_defaults=True):
+    """The payload of `OWNER` and `RELEASED` records. The index can be rebuilt from it."""
 
     node: str
     incarnation: str
     epoch: int
+    agent: str = ""
+    session_id: str = ""
+    placement: Placement = Placement()
 
 
 class CommitHead(Struct, frozen=True, gc=False):
@@ -111,6 +115,20 @@ def read_head(message: StoredMessage) -> CommitHead:
     ):
         raise _damaged(message)
     return head
+
+
+def is_released(last: StoredMessage | None) -> bool:
+    """Whether the last record of a log gives the session up."""
+    if last is None:
+        return True
+    head = read_head(last)
+    if head.parts != 1:
+        return False
+    try:
+        runs = json.decode(last.data)["runs"]
+        return runs[-1][0] == RELEASED
+    except (MsgspecError, KeyError, IndexError, TypeError):
+        return False
 
 
 def is_same_message(message: StoredMessage | None, log: str, head: CommitHead) -> bool:

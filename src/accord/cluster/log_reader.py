@@ -11,7 +11,8 @@ from typing import Final, cast
 from accord.cluster.connection import NatsUnavailable
 from accord.cluster.jetstream import JetStream, with_retries
 from accord.cluster.log_message import CommitReader
-from accord.cluster.log_writer import LogAddress, LogWriter
+from accord.cluster.log_writer import LogWriter
+from accord.cluster.streams import LogAddress
 from accord.schema import SessionUpdate
 from accord.session import Event, SessionState
 from accord.session.protocol_v1 import updates_of

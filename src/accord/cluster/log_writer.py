@@ -25,6 +25,7 @@ from accord.cluster.jetstream import (
     StoredMessage,
 )
 from accord.cluster.log_message import HEADER, CommitHead, encode_commit, is_same_message
+from accord.cluster.streams import LogAddress
 from accord.errors import StoreError
 from accord.gateway.contracts import Fence, Fenced, OnCommit
 from accord.store.session_summary import now_micros
@@ -55,14 +56,6 @@ class LogFull(StoreError):
 
 class LeaseEnded(StoreError):
     """This node may no longer act for its sessions."""
-
-
-class LogAddress(Struct, frozen=True):
-    """Where the log of a session is."""
-
-    log: str
-    stream: str
-    subject: str
 
 
 class LogPosition(Struct, frozen=True):

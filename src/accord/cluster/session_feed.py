@@ -137,7 +137,7 @@ class SessionFeed:
         tasks: OwnedTasks,
         on_unused: Callable[[str], None],
     ) -> None:
-        shard = int(attached.stream.rpartition("_")[2])
+        shard = names.shard_of(attached.stream)
         self.log: str = attached.log
         self.session_id: str = session_id
         self.gaps: int = 0

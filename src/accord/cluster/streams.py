@@ -68,19 +68,32 @@ class StreamFinding(NamedTuple):
     """Whether a node must not use the stream."""
 
 
+class LogAddress(Struct, frozen=True):
+    """Where the log of a session is."""
+
+    log: str
+    stream: str
+    subject: str
+
+
 class StreamNames(NamedTuple):
     """The names of everything in one set of sessions."""
 
     prefix: str
 
-    def log_stream(self, shard: int) -> str:
-        return f"{self.prefix.upper()}_LOG_{shard:02}"
+    def log_stream(self, shard: str) -> str:
+        """The stream of a shard: two digits, or the name of a leaf node."""
+        return f"{self.prefix.upper()}_LOG_{shard}"
 
-    def log_subject(self, shard: int, log: str) -> str:
-        return f"{self.prefix}.log.{shard:02}.{log}"
+    def shard_of(self, stream: str) -> str:
+        """The shard that a stream holds."""
+        return stream.removeprefix(self.log_stream(""))
 
-    def feed_subject(self, shard: int, log: str) -> str:
-        return f"{self.prefix}.feed.{shard:02}.{log}"
+    def log_subject(self, shard: str, log: str) -> str:
+        return f"{self.prefix}.log.{shard}.{log}"
+
+    def feed_subject(self, shard: str, log: str) -> str:
+        return f"{self.prefix}.feed.{shard}.{log}"
 
     def node_subject(self, node: str, incarnation: str) -> str:
         """Where one start of a node listens."""
@@ -123,6 +136,15 @@ class ClusterStreams:
     def bucket(self, name: str) -> Bucket:
         return Bucket(self.jetstream, self.names.bucket(name))
 
+    def address(self, stream: str, log: str) -> LogAddress:
+        return LogAddress(log, stream, self.names.log_subject(self.names.shard_of(stream), log))
+
+    async def log_streams(self) -> list[tuple[str, str]]:
+        """All streams with session logs, also those of leaf nodes, and their subjects. Raises StoreError."""
+        names = self.names
+        found = await stream_names(self.jetstream, names.log_subject("*", "*"))
+        return [(name, names.log_subject(names.shard_of(name), "*")) for name in sorted(found)]
+
 
 async def prepare_streams(
     jetstream: JetStream, settings: ClusterSettings, *, seconds: float = WAIT_SECONDS
@@ -153,12 +175,29 @@ async def prepare_streams(
     return streams
 
 
+async def stream_names(jetstream: JetStream, subject: str) -> list[str]:
+    """The names of all streams with messages of a subject. Raises StoreError."""
+    names: list[str] = []
+    while True:
+        request = {"subject": subject, "offset": len(names)}
+        answer = await with_retries(lambda request=request: jetstream.api("STREAM.NAMES", request), jetstream)
+        page = msgspec.json.decode(answer, type=_NamesPage)
+        names += page.streams or []
+        if not page.streams or len(names) >= page.total:
+            return names
+
+
+class _NamesPage(Struct):
+    total: int = 0
+    streams: list[str] | None = None
+
+
 def wanted_streams(settings: ClusterSettings, formats: ClusterFormats) -> list[dict[str, Any]]:
     """The configs of all streams of a cluster, beginning with that of the bucket `meta`."""
     names, replicas = StreamNames(settings.prefix), settings.replicas or DEFAULT_REPLICAS
     return [
         *(_bucket_config(names, name, replicas, differences) for name, differences in BUCKETS.items()),
-        *(_log_config(names, shard, replicas, settings.log_bytes) for shard in range(formats.shards)),
+        *(_log_config(names, f"{shard:02}", replicas, settings.log_bytes) for shard in range(formats.shards)),
         _audit_config(names, replicas),
     ]
 
@@ -180,7 +219,7 @@ def _common(name: str, subject: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def _log_config(names: StreamNames, shard: int, replicas: int, max_bytes: int) -> dict[str, Any]:
+def _log_config(names: StreamNames, shard: str, replicas: int, max_bytes: int) -> dict[str, Any]:
     source = names.log_subject(shard, "*")
     return {
         **_common(names.log_stream(shard), source, replicas),

@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -97,6 +97,12 @@ _accord() {
         'accord serve audit verify --file') _accord_paths -f; return ;;
         'accord cluster status --cluster') return ;;
         'accord cluster check --cluster') return ;;
+        'accord cluster rebuild --cluster') return ;;
+        'accord cluster expire --cluster') return ;;
+        'accord cluster expire --older') return ;;
+        'accord cluster expire --to') _accord_paths -d; return ;;
+        'accord cluster backup --cluster') return ;;
+        'accord cluster restore --cluster') return ;;
         'accord cluster drain --cluster') return ;;
         'accord cluster drain --wait') return ;;
         'accord check agent --only') return ;;
@@ -197,9 +203,13 @@ _accord() {
         'accord serve token revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
         'accord serve audit') _accord_words 'verify' ;;
         'accord serve audit verify') if [[ $cur == -* ]]; then _accord_words '-h --help --expect --file'; else :; fi ;;
-        'accord cluster') _accord_words 'status check drain' ;;
+        'accord cluster') _accord_words 'status check rebuild expire backup restore drain' ;;
         'accord cluster status') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --json'; else :; fi ;;
         'accord cluster check') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
+        'accord cluster rebuild') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
+        'accord cluster expire') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --older --to'; else :; fi ;;
+        'accord cluster backup') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else _accord_paths -d; fi ;;
+        'accord cluster restore') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else _accord_paths -d; fi ;;
         'accord cluster drain') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --undo --wait'; else :; fi ;;
         'accord check') _accord_words 'agent client rules' ;;
         'accord check agent') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;

@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster rebuild' 'accord cluster expire' 'accord cluster backup' 'accord cluster restore' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -140,12 +140,28 @@ complete -c accord -n '__accord_at \'accord serve audit verify\'' -l expect -x -
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -l file -r -F -d 'log to check (default: the audit log of the gateway)'
 complete -c accord -n '__accord_at \'accord cluster\'' -a status -d 'show the nodes, their leases and the streams'
 complete -c accord -n '__accord_at \'accord cluster\'' -a check -d 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+complete -c accord -n '__accord_at \'accord cluster\'' -a rebuild -d 'write what the session list lacks, computed from the session logs'
+complete -c accord -n '__accord_at \'accord cluster\'' -a expire -d 'export and delete the sessions that were not used for long'
+complete -c accord -n '__accord_at \'accord cluster\'' -a backup -d 'save all streams to a new folder'
+complete -c accord -n '__accord_at \'accord cluster\'' -a restore -d 'create a cluster from a backup, at servers without one'
 complete -c accord -n '__accord_at \'accord cluster\'' -a drain -d 'make a node give its sessions up, before it is stopped'
 complete -c accord -n '__accord_at \'accord cluster status\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord cluster status\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord cluster status\'' -l json -d 'print one JSON object'
 complete -c accord -n '__accord_at \'accord cluster check\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord cluster check\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster rebuild\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster rebuild\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster expire\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster expire\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster expire\'' -l older -x -d 'how long a session was not used, such as 180d'
+complete -c accord -n '__accord_at \'accord cluster expire\'' -l to -xa '(__fish_complete_directories)' -d 'folder for the exported sessions, one JSON file each'
+complete -c accord -n '__accord_at \'accord cluster backup\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster backup\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster backup\'' -a '(__fish_complete_directories)'
+complete -c accord -n '__accord_at \'accord cluster restore\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord cluster restore\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord cluster restore\'' -a '(__fish_complete_directories)'
 complete -c accord -n '__accord_at \'accord cluster drain\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord cluster drain\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord cluster drain\'' -l undo -d 'let the node take sessions again'

@@ -168,6 +168,10 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord cluster' = @{
             'status' = 'show the nodes, their leases and the streams'
             'check' = 'check replicas, limits and sync_interval; exit code 1 if something is wrong'
+            'rebuild' = 'write what the session list lacks, computed from the session logs'
+            'expire' = 'export and delete the sessions that were not used for long'
+            'backup' = 'save all streams to a new folder'
+            'restore' = 'create a cluster from a backup, at servers without one'
             'drain' = 'make a node give its sessions up, before it is stopped'
         }
         'accord cluster status' = @{
@@ -177,6 +181,28 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--json' = 'print one JSON object'
         }
         'accord cluster check' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+        }
+        'accord cluster rebuild' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+        }
+        'accord cluster expire' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+            '--older' = 'how long a session was not used, such as 180d'
+            '--to' = 'folder for the exported sessions, one JSON file each'
+        }
+        'accord cluster backup' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers (default: those of serve.json)'
+        }
+        'accord cluster restore' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--cluster' = 'NATS servers (default: those of serve.json)'
@@ -562,6 +588,14 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve audit verify --file' = @('<file>')
         'accord cluster status --cluster' = @('<>')
         'accord cluster check --cluster' = @('<>')
+        'accord cluster rebuild --cluster' = @('<>')
+        'accord cluster expire --cluster' = @('<>')
+        'accord cluster expire --older' = @('<>')
+        'accord cluster expire --to' = @('<dir>')
+        'accord cluster backup --cluster' = @('<>')
+        'accord cluster backup' = @('<dir>')
+        'accord cluster restore --cluster' = @('<>')
+        'accord cluster restore' = @('<dir>')
         'accord cluster drain --cluster' = @('<>')
         'accord cluster drain --wait' = @('<>')
         'accord check agent --only' = @('<>')
