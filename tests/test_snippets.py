@@ -5,6 +5,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -68,10 +69,6 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         program = folder / name
         program.write_text(f'#!/bin/sh\nexec {python} {arguments} "$@"\n'.replace('# "$@"', ""))
         program.chmod(0o755)
-    # It starts a program for each of many situations.
-    warm = f'exec {python} {shlex.quote(warm_start.__file__)} "$@"'
-    start = f'exec {python} -m accord.cli "$@"'
-    (folder / "accord").write_text(f'#!/bin/sh\ntest "$1" = check && {warm}\n{start}\n')
     return folder
 
 
@@ -199,16 +196,56 @@ def commands_of(block: Snippet) -> list[tuple[str, str]]:
 
 
 def run_commands(block: Snippet, project: Path) -> None:
-    """Run the commands of a block in one shell, and compare their output with the page."""
+    """Run the commands of a block, in one shell if they need one, and compare their output with the page."""
     commands = [
         (command, output)
         for command, output in commands_of(block)
         if not any(re.match(pattern, re.sub(r" +#.*", "", command)) for pattern in NOT_RUN)
     ]
-    if not commands:
-        return
-    lines = ["exec 2>&1"]
-    for command, _ in commands:
+    if any(re.match(r"cd |export ", command) for command, _ in commands):  # they change the next ones
+        results = run_shell([command for command, _ in commands], project)
+    else:
+        results = []
+        for command, _ in commands:
+            words = plain_words(command)
+            before = results[-1][0] if results else 0
+            results += [run_program(words, project)] if words else run_shell([command], project, before)
+    for (command, expected), (status, output) in zip(commands, results, strict=True):
+        assert status == 0 or expected.strip(), f"{block.place}: {command}: exit code {status}\n{output}"
+        assert_shown(expected, output, f"{block.place}: {command}")
+
+
+def plain_words(command: str) -> list[str]:
+    """The words of a command without anything that a shell has to do, else none."""
+    line = command.replace("\\\n", " ").removesuffix(" < /dev/null")  # which is what every command gets
+    if re.search(r"[|&;<>()$`*?{}\[\]~!\\\n]", re.sub(r"""'[^']*'|"[^"$`\\]*"| +#.*""", "", line)):
+        return []
+    words = shlex.split(line, comments=True)
+    return words if words[0] in ("accord", "python", "pytest") else []
+
+
+def run_program(words: list[str], project: Path) -> tuple[int, str]:
+    """Run a program without a shell, so that it starts as the programs of other tests do."""
+    program = shutil.which(words[0])
+    assert program is not None
+    with warm_start.warm_starts():
+        done = subprocess.run(
+            [program, *words[1:]],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+    return done.returncode, done.stdout
+
+
+def run_shell(commands: list[str], project: Path, before: int = 0) -> list[tuple[int, str]]:
+    """Run commands in one shell, after one with the exit code `before`."""
+    lines = ["exec 2>&1", f"(exit {before})"]
+    for command in commands:
         lines += [command, 's=$?; printf "\\n@@@ %d\\n" $s; (exit $s)']
     done = subprocess.run(
         ["bash", "-c", "\n".join(lines)],
@@ -220,10 +257,7 @@ def run_commands(block: Snippet, project: Path) -> None:
         timeout=PATIENCE,
     )
     results = re.split(r"\n@@@ (\d+)\n", done.stdout)
-    for number, (command, expected) in enumerate(commands):
-        output, status = results[2 * number], int(results[2 * number + 1])
-        assert status == 0 or expected.strip(), f"{block.place}: {command}: exit code {status}\n{output}"
-        assert_shown(expected, output, f"{block.place}: {command}")
+    return [(int(results[2 * number + 1]), results[2 * number]) for number in range(len(commands))]
 
 
 def assert_shown(expected: str, output: str, place: str) -> None:
