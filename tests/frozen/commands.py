@@ -335,7 +335,8 @@ def constants(pattern: str) -> list[str]:
     whole = re.compile(pattern)
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)) if whole.search(text) else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and whole.fullmatch(node.value):
                 found.add(node.value)
     return sorted(found)
