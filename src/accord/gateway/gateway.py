@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound, StoreError
+from accord.frontend.file_index import FileIndexes
 from accord.frontend.recording import RecordedSession
 from accord.gateway.access.access_contracts import AuditSink
 from accord.gateway.access.access_tokens import TokenRights
@@ -88,6 +89,7 @@ class Gateway:
         self.clock: Clock = clock
         self._idle_seconds = idle
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self.file_indexes: FileIndexes = FileIndexes(clock)
         self.tasks: OwnedTasks = OwnedTasks()
         self._idle_timer: Any = None
 
@@ -376,6 +378,7 @@ class Gateway:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
+        self.file_indexes.close()
         await asyncio.gather(*(agent.stop(for_good=True) for agent in self.agents.values()))
         for session in self.sessions:
             await self._release_resources(session)

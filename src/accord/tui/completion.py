@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from accord.safe_text import clean_line
 from accord.tui.theme import palette_of
-from accord.workspace.file_search import MAX_FILES, best_matches, paths_of
+from accord.workspace.file_search import best_matches
 
 if TYPE_CHECKING:
     from textual import events
@@ -136,14 +136,6 @@ class CompletionPopup(Widget):
         index = self._first + event.y
         if index < len(self.completions):
             self.post_message(self.Chosen(index))
-
-
-def list_files(folder: str) -> list[str]:
-    """Return relative paths of files and folders, without those that git ignores. Blocking.
-
-    Folders end with a slash. In very large trees, some files are missing.
-    """
-    return sorted(islice(paths_of(folder), MAX_FILES), key=lambda path: (path.count("/"), path))
 
 
 def best_completions(texts: Iterable[str], query: str, limit: int = 50) -> list[str]:

@@ -21,6 +21,7 @@ from textual.widgets import Static, TextArea
 
 from accord.errors import BadSettings
 from accord.file_format import FileFormat
+from accord.frontend.file_index import FileIndex
 from accord.paths import data_dir
 from accord.private_files import private_file, private_folder
 from accord.safe_text import clean_line
@@ -32,14 +33,12 @@ from accord.tui.completion import (
     best_completions,
     completion_query,
     format_mention,
-    list_files,
 )
 from accord.tui.theme import set_border
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
-    from textual.worker import Worker
 
     from accord.schema import AvailableCommand
 
@@ -292,7 +291,7 @@ class Editor(TextArea):
 
 
 PLACEHOLDER: Final = "What should the agent do?   / commands   @ files   ! shell"
-_REREAD_AFTER: Final = 20
+_MAX_FILE_COMPLETIONS: Final = 50
 """Number of file completions after which the list of files is read again."""
 
 
@@ -333,9 +332,7 @@ class PromptBox(Vertical):
         self.attachments: list[Attachment] = []
         self._cwd = cwd
         self._commands = commands
-        self._files: list[str] | None = None
-        self._completions_used = 0
-        self._file_worker: Worker[None] | None = None
+        self._files = FileIndex(cwd)
         self.popup: CompletionPopup = CompletionPopup()
         self.editor: Editor = Editor(self)
         self.editor.placeholder = PLACEHOLDER
@@ -421,20 +418,21 @@ class PromptBox(Vertical):
 
     def _update_completions(self) -> None:
         """Show completions for the word at the cursor."""
-        editor = self.editor
-        row, column = editor.cursor_location
-        query = (
-            completion_query(editor.document[row], column, first=row == 0)
-            if editor.selection.is_empty
-            else None
-        )
+        query = self._query_at_cursor()
         if query is None or self.history.browsing:
             self.popup.show([])
-            self._show_argument_hint(editor.text)
+            self._show_argument_hint(self.editor.text)
         elif query.kind == "command":
             self.popup.show(self._matching_commands(query.text))
         else:
             self._complete_files(query)
+
+    def _query_at_cursor(self) -> CompletionQuery | None:
+        editor = self.editor
+        row, column = editor.cursor_location
+        if not editor.selection.is_empty:
+            return None
+        return completion_query(editor.document[row], column, first=row == 0)
 
     def _matching_commands(self, query: str) -> list[Completion]:
         commands = {command.name: command for command in self._commands()}
@@ -454,23 +452,28 @@ class PromptBox(Vertical):
         self.set_hint(hint)
 
     def _complete_files(self, query: CompletionQuery) -> None:
-        if self._files is None or self._completions_used > _REREAD_AFTER:
-            self._completions_used = 0
-            if self._file_worker is None or self._file_worker.is_finished:
-                self._file_worker = self.run_worker(self._read_files, thread=True, exit_on_error=False)
-        paths = best_completions(self._files or (), query.text)
+        if self._files.complete:
+            self._files.refresh()
+            self._show_files(self._files.find_now(query.text, _MAX_FILE_COMPLETIONS))
+        else:
+            self.run_worker(self._search_files(query), group="files", exclusive=True, exit_on_error=False)
+
+    async def _search_files(self, query: CompletionQuery) -> None:
+        """Show matching files, and more as they are found while the folder is read for the first time."""
+        complete = False
+        while not complete:
+            paths, complete = await self._files.find(query.text, _MAX_FILE_COMPLETIONS)
+            if self._query_at_cursor() != query:
+                return  # the user has typed on
+            self._show_files(paths)
+            if not complete:
+                await self._files.wait_for_more()
+
+    def _show_files(self, paths: "list[str]") -> None:
         self.popup.show([Completion(f"{format_mention(path)} ", path) for path in paths])
 
-    def _read_files(self) -> None:
-        files = list_files(self._cwd)
-
-        def set_files() -> None:
-            first, self._files = self._files is None, files
-            if first:
-                self._update_completions()
-
-        if self.is_attached:
-            self.call_later(set_files)
+    def on_unmount(self) -> None:
+        self._files.close()
 
     @on(CompletionPopup.Chosen)
     def _clicked(self, event: CompletionPopup.Chosen) -> None:
@@ -498,7 +501,6 @@ class PromptBox(Vertical):
         query = completion_query(editor.document[row], column, first=row == 0)
         if completion is None or query is None:
             return
-        self._completions_used += 1
         value = completion.value
         if value.endswith("/ "):
             value = value[:-1]  # a folder: let the user continue

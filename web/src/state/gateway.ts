@@ -137,11 +137,18 @@ export class Gateway implements ConnectionListener {
     return extension.readFolderList(await this.call("folders", path === null ? {} : { path }));
   }
 
-  async findFiles(session: Session, query: string): Promise<extension.PathEntry[]> {
+  /** The files that match best. `incomplete` while a large folder is read for the first time. */
+  async findFiles(
+    session: Session,
+    query: string,
+  ): Promise<{ files: extension.PathEntry[]; incomplete: boolean }> {
     const { agent, sessionId } = session.address;
     const connection = await this.pool.get(agent);
     const result = await connection.callGateway("files", { sessionId, query, limit: 20 });
-    return extension.readList(result["files"], extension.readPathEntry);
+    return {
+      files: extension.readList(result["files"], extension.readPathEntry),
+      incomplete: result["incomplete"] === true,
+    };
   }
 
   async terminalOutput(session: Session, terminalId: string): Promise<extension.TerminalOutput> {

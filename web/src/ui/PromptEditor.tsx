@@ -21,6 +21,8 @@ import { ErrorText, Icon } from "./elements.tsx";
 
 const MAX_COMPLETIONS = 8;
 const FILE_SEARCH_DELAY_MS = 60;
+/** How soon to ask again while the gateway reads a large folder. */
+const FILE_SEARCH_REPEAT_MS = 400;
 
 function placeholder(running: boolean, steers: boolean): string {
   if (steers) return "Tell the agent more; Alt+Enter queues a prompt";
@@ -285,12 +287,14 @@ function useCompletion(session: Session, text: string, cursor: number): Completi
     const search = async () => {
       try {
         const found = await gateway.findFiles(session, word.query);
-        if (latestQuery.current === query) setFiles(found.map(({ path }) => fileItem(path, cwd)));
+        if (latestQuery.current !== query) return;
+        setFiles(found.files.map(({ path }) => fileItem(path, cwd)));
+        if (found.incomplete) timer = setTimeout(() => void search(), FILE_SEARCH_REPEAT_MS);
       } catch {
         setFiles([]);
       }
     };
-    const timer = setTimeout(() => void search(), FILE_SEARCH_DELAY_MS);
+    let timer = setTimeout(() => void search(), FILE_SEARCH_DELAY_MS);
     return () => clearTimeout(timer);
   }, [query]);
 

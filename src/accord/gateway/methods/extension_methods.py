@@ -16,7 +16,7 @@ from accord.gateway.methods.prompt_turn import attached_session
 from accord.gateway.pending_requests import read_answer
 from accord.gateway.upstream import read_untyped
 from accord.schema.codec import encode
-from accord.workspace.file_search import best_matches, files_of
+from accord.workspace.file_search import best_matches
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
@@ -89,15 +89,19 @@ async def find_files(client: "GatewayClient", call: "ClientCall") -> None:
     query, limit = _text_param(params, "query", ""), params.get("limit", 20)
     max_files = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
 
-    def search() -> list[dict[str, str]]:
-        paths = {
-            (name if folder == session.cwd else os.path.join(folder, name)): os.path.join(folder, name)
-            for folder in session.folders
-            for name in files_of(folder)
-        }
-        return [{"path": paths[name], "name": name} for name in best_matches(query, paths, max_files)]
-
-    call.answer(encode({"files": await asyncio.to_thread(search)}))
+    indexes = [client.gateway.file_indexes[folder] for folder in session.folders]
+    found = await asyncio.gather(*(index.find(query, max_files) for index in indexes))
+    paths: dict[str, str] = {}
+    for index, matches in zip(indexes, found, strict=True):
+        for name in matches.paths:
+            path = os.path.join(index.folder, name)
+            if not name.endswith("/"):
+                paths[name if index.folder == session.cwd else path] = path
+    names = best_matches(query, paths, max_files)
+    result: dict[str, Any] = {"files": [{"path": paths[name], "name": name} for name in names]}
+    if not all(matches.complete for matches in found):
+        result["incomplete"] = True
+    call.answer(encode(result))
 
 
 async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
