@@ -100,9 +100,7 @@ async def test_windows_1252_is_distinguished_from_latin_1(harness: ToolHarness, 
     assert (await harness.done("read_file", path="a")).text.startswith("     1\t“grün”")
 
 
-@pytest.mark.parametrize(
-    "data", [b"\x00\x01\x02", b"\x7fELF" + b"a" * 50, b"%PDF-1.7 text", bytes(range(256)), b"PK\x03\x04"]
-)
+@pytest.mark.parametrize("data", [b"\x00\x01\x02", b"\x7fELF" + b"a" * 50, bytes(range(256)), b"PK\x03\x04"])
 async def test_binary_files_are_refused(harness: ToolHarness, write: Write, data: bytes) -> None:
     write("a", data)
     assert f"is not text: {len(data):,} bytes of binary data" in await harness.refused("read_file", path="a")
@@ -120,7 +118,7 @@ async def test_images_are_for_vision_models_only(project: Path, write: Write) ->
         "read_file", path="a.png"
     )
     small = ToolHarness(project, sees_images=True, limits=ToolLimits(image_bytes=10))
-    assert "at most 10 bytes" in await small.refused("read_file", path="a.png")
+    assert "48 bytes are too many" in await small.refused("read_file", path="a.png")
 
 
 async def test_oversized_file_is_read_by_lines(project: Path, write: Write) -> None:

@@ -123,7 +123,8 @@ def test_error_names_everything_that_is_wrong() -> None:
         '`replace_all` must be true or false, not "maybe"',
         '`edits` must be a list, of at least 1, not [{"old": "a"}] '
         "(at `edits[0]`: Object missing required field `new_text`)",
-        "Arguments of tool: path, [old_text], [new_text], [replace_all], [edits], [patch].",
+        "Arguments of tool: path, [old_text], [new_text], [replace_all], [edits], [patch], [cell], "
+        "[cell_action], [cell_type].",
     ]
     assert "`content` is missing: a string" in error_text(WriteFileArguments, {"path": "a"})
 

@@ -4,6 +4,7 @@ Content that the model cannot get is replaced by a short mark that says what it 
 can tell the user. A prompt is never refused because of one bad attachment.
 """
 
+import asyncio
 import base64
 import binascii
 import re
@@ -15,8 +16,14 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from accord.coder.bounded_text import truncate, wrap_in_tag
+from accord.coder.files.picture import (
+    MAX_PICTURE_BYTES,
+    MAX_SOURCE_BYTES,
+    BadPicture,
+    fit_picture,
+    image_type,
+)
 from accord.coder.model_history import ImagePart, Part, TextPart
-from accord.coder.tools.read_file import image_type
 from accord.safe_text import one_line
 from accord.schema.content import (
     AudioContent,
@@ -33,7 +40,8 @@ from accord.schema.content import (
 class PromptLimits(Struct, frozen=True):
     """How much of the attachments of a prompt the model gets. The user's text is never cut."""
 
-    image_bytes: int = 4 * 1024 * 1024
+    image_bytes: int = MAX_PICTURE_BYTES
+    """Larger images are scaled down."""
     images_bytes: int = 16 * 1024 * 1024
     """For all images of a prompt together."""
     images: int = 20
@@ -55,6 +63,13 @@ def parts_of(
     """The message parts of a prompt, one for each block, in order."""
     converter = _PartConverter(sees_images, limits or PromptLimits())
     return tuple(converter.part(block) for block in blocks)
+
+
+async def fitted_parts(blocks: Sequence[ContentBlock], *, sees_images: bool) -> tuple[Part, ...]:
+    """The message parts of a prompt. Scales large images in a thread."""
+    if sees_images and any(isinstance(block, ImageContent | EmbeddedResource) for block in blocks):
+        return await asyncio.to_thread(parts_of, blocks, sees_images=True)
+    return parts_of(blocks, sees_images=sees_images)
 
 
 class _PartConverter:
@@ -118,19 +133,18 @@ class _PartConverter:
         if self._images >= limits.images:
             return _unusable_image(mime_type, f"a prompt carries at most {limits.images} images")
         limit = min(limits.image_bytes, self._image_bytes_left)
-        if len(encoded) // 4 * 3 > limit + len(encoded) // 16:  # allows for line ends and a prefix
+        if len(encoded) // 4 * 3 > MAX_SOURCE_BYTES + len(encoded) // 16:  # allows for line ends and a prefix
             return _unusable_image(mime_type, f"about {len(encoded) // 4 * 3:,} bytes are too many")
         data = _decode_base64(encoded)
         if data is None:
             return _unusable_image(mime_type, "its data is not base64")
-        if len(data) > limit:
-            return _unusable_image(mime_type, f"{len(data):,} bytes are too many")
-        real_type = image_type(data)
-        if real_type is None:
-            return _unusable_image(mime_type, "it is not PNG, JPEG, GIF or WebP")
+        try:
+            picture = fit_picture(data, limit)
+        except BadPicture as error:
+            return _unusable_image(mime_type, str(error))
         self._images += 1
-        self._image_bytes_left -= len(data)
-        return ImagePart(data, real_type)  # not the declared one: providers check it
+        self._image_bytes_left -= len(picture.data)
+        return ImagePart(picture.data, picture.mime_type)  # not the declared type: providers check it
 
 
 def _unusable_image(mime_type: str, reason: str) -> TextPart:

@@ -4,6 +4,7 @@ line.
 Imported on first use: it loads mcp.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -331,17 +332,17 @@ class ServerConnection:
             raise McpServerFailure(await self._open_urls(error)) from None
         except Exception as error:  # noqa: BLE001  (such as results that break the server's own schema)
             raise explain_error(error, self._context, self._clients) from None
-        return tool_outcome(result, context)
+        return await asyncio.to_thread(tool_outcome, result, context)  # images may be scaled
 
     async def read(self, uri: str, context: ToolContext) -> ToolOutcome:
         """Read a resource. Raises McpServerFailure."""
         result = await self._explain_errors(self._client.read_resource(uri))
-        return resource_outcome(result.contents, context)
+        return await asyncio.to_thread(resource_outcome, result.contents, context)
 
     async def prompt(self, name: str, arguments: dict[str, str], limits: ContentLimits) -> tuple[Part, ...]:
         """Return the parts of a prompt. Raises McpServerFailure."""
         result = await self._explain_errors(self._client.get_prompt(name, arguments or None))
-        return prompt_parts(result.messages, limits)
+        return await asyncio.to_thread(prompt_parts, result.messages, limits)
 
     async def _open_urls(self, error: MCPError) -> str:
         """Ask the user to open the pages that a call requires. Return the message for the model."""

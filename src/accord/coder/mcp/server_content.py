@@ -13,6 +13,7 @@ import mcp_types as types
 import msgspec
 
 from accord.coder.bounded_text import TruncatedText
+from accord.coder.files.picture import BadPicture, fit_picture, image_type
 from accord.coder.mcp.server_interface import clean_line, clean_result
 from accord.coder.model_history import ImagePart, Part, TextPart
 from accord.coder.tools.tool import ToolOutcome
@@ -86,7 +87,7 @@ class _ContentBuilder:
             decoded = base64.b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             return None
-        if len(decoded) > self.limits.image_bytes:
+        if len(decoded) > self.limits.image_bytes and image_type(decoded) is None:
             return None
         self.data_bytes += len(decoded)
         return decoded
@@ -94,10 +95,15 @@ class _ContentBuilder:
     def image(self, decoded: bytes, mime_type: str) -> None:
         """Add an image for the model, or a note if the model does not accept it."""
         self.images += 1
-        if self.limits.sees_images and mime_type in _IMAGE_TYPES and self.images <= _MAX_IMAGES:
-            self.parts.append(ImagePart(decoded, mime_type))
-        else:
+        if not self.limits.sees_images or mime_type not in _IMAGE_TYPES or self.images > _MAX_IMAGES:
             self.note(f"image: {mime_type}")
+            return
+        try:
+            picture = fit_picture(decoded, self.limits.image_bytes)
+        except BadPicture as error:
+            self.note(f"image: {mime_type}, not shown to you: {error}")
+        else:
+            self.parts.append(ImagePart(picture.data, picture.mime_type))
 
 
 def tool_outcome(result: types.CallToolResult, context: ToolContext) -> ToolOutcome:

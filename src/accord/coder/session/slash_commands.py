@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from accord.agent.turn import Turn
-from accord.coder.context.user_prompt import parts_of
+from accord.coder.context.user_prompt import fitted_parts
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import Tool
 from accord.errors import AccordError, RpcError
@@ -85,7 +85,7 @@ async def prompt_with_attachments(text: str, turn: Turn, runtime: "SessionRuntim
 async def attachments(turn: Turn, runtime: "SessionRuntime") -> tuple[Part, ...]:
     """Everything attached to the prompt besides the command."""
     model = await runtime.model()
-    return parts_of(_attached_blocks(turn.blocks), sees_images=model.sees_images)
+    return await fitted_parts(_attached_blocks(turn.blocks), sees_images=model.sees_images)
 
 
 def _attached_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:

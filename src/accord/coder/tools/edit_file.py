@@ -1,15 +1,20 @@
-"""`edit_file`: replaces texts that occur exactly once, or every occurrence; also applies hunks of a patch."""
+"""`edit_file`: replaces texts that occur exactly once, or every occurrence; also edits cells of a notebook.
+
+Hunks of a patch arrive here, too (`patch_calls`).
+"""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
+from uuid import uuid4
 
 from msgspec import Meta, Struct
 
+from accord.coder.files.notebook import NOTEBOOK_SUFFIX, BadNotebook, CellType, Notebook
 from accord.coder.files.patch_text import BadPatch, apply_hunks, parse_hunks
 from accord.coder.files.session_files import encode_text
-from accord.coder.files.text_document import Document, diff_of, normalize_line_ends
+from accord.coder.files.text_document import Document, diff_of, normalize_line_ends, with_line_end
 from accord.coder.files.text_match import (
     explain_mismatch,
     find_all,
@@ -53,9 +58,21 @@ class EditFileArguments(ToolArguments):
         Meta(description="Several replacements instead of one, made in this order; all or none."),
     ] = None
     patch: Annotated[str | None, Meta(description="Instead: hunks for this file, as in apply_patch.")] = None
+    cell: Annotated[
+        str | None, Meta(description="Of a notebook: the number or id of the cell; 0 is before the first.")
+    ] = None
+    cell_action: Annotated[
+        Literal["replace", "insert", "delete"] | None,
+        Meta(description="Replace the cell by new_text (if left out), insert one after it, or delete it."),
+    ] = None
+    cell_type: Annotated[
+        CellType | None, Meta(description="The type of a new cell, code if left out; or a new type.")
+    ] = None
 
     def replacements(self) -> list[TextEdit]:
         """Return the replacements; none for a patch. Raises BadArguments."""
+        if self.cell is not None and self._changes_whole_cell():
+            return []
         given = [self.old_text is not None or self.new_text is not None, self.edits is not None]
         if self.edits is not None and not self.old_text and not self.new_text:
             given[0] = False  # some models send empty texts beside `edits`
@@ -69,6 +86,16 @@ class EditFileArguments(ToolArguments):
             missing = "old_text" if self.old_text is None else "new_text"
             raise BadArguments(f"edit_file was not run: `{missing}` is missing: a string")
         return [TextEdit(self.old_text, self.new_text, self.replace_all)]
+
+    def _changes_whole_cell(self) -> bool:
+        """Whether the cell is inserted, deleted or replaced, and not a text in it. Raises BadArguments."""
+        if self.patch is not None:
+            raise BadArguments("edit_file was not run: a patch cannot be applied to a cell")
+        if self.cell_action in (None, "replace") and (self.old_text or self.edits):
+            return False
+        if self.cell_action != "delete" and self.new_text is None:
+            raise BadArguments("edit_file was not run: `new_text` is missing: the source of the cell")
+        return True
 
 
 @dataclass(slots=True)
@@ -92,11 +119,17 @@ async def prepare(arguments: EditFileArguments, context: ToolContext) -> Prepare
     file = await context.resolve(arguments.path)
     changed = ChangedFile(file, context)
     edits = arguments.replacements()
+    new_id = uuid4().hex[:8]  # the same in the diff and in the file
 
     async def edited(before: Document) -> EditedText:
+        if arguments.cell is not None:
+            return await asyncio.to_thread(_apply_to_cell, file.path, before, arguments, edits, new_id)
         if arguments.patch is not None:
             return await asyncio.to_thread(_apply_patch, file.path, before.text, arguments.patch)
-        return await asyncio.to_thread(_apply_edits, file.path, before.text, edits)
+        after = await asyncio.to_thread(_apply_edits, file.path, before.text, edits)
+        if file.name.lower().endswith(NOTEBOOK_SUFFIX):
+            _check_notebook(before.text, after.text)
+        return after
 
     async def edit() -> tuple[Document, EditedText]:
         before = await changed.read()
@@ -195,6 +228,47 @@ def _apply_edit(path: str, after: EditedText, edit: TextEdit) -> None:
     after.text = replace_matches(text, matches, new)
     added = new.count("\n") - text.count("\n", matches[0].start, matches[0].end)
     after.lines = [line + added * sum(changed < line for changed in lines) for line in after.lines] + lines
+
+
+def _apply_to_cell(
+    path: str, before: Document, arguments: EditFileArguments, edits: Sequence[TextEdit], new_id: str
+) -> EditedText:
+    """Return the text of the notebook after the change of a cell. Raises ToolFailure."""
+    name, action, kind = arguments.cell or "", arguments.cell_action, arguments.cell_type
+    differences: list[str] = []
+    try:
+        notebook = Notebook(before.text)
+        index = -1 if action == "insert" and name == "0" else notebook.find(name)
+        if action == "insert":
+            notebook.insert(index + 1, arguments.new_text or "", kind or "code", new_id)
+        elif action == "delete":
+            notebook.delete(index)
+        elif edits:
+            inner = _apply_edits(f"cell {name} of {path}", notebook.source(index), edits)
+            notebook.replace(index, inner.text, kind)
+            differences = inner.differences
+        else:
+            notebook.replace(index, arguments.new_text or "", kind)
+    except BadNotebook as error:
+        raise ToolFailure(f"{path} was not edited: {error}") from None
+    text = with_line_end(notebook.file_text(), before.line_end)
+    pairs = zip(before.text.split("\n"), text.split("\n"), strict=False)
+    changed = next((line for line, (old, new) in enumerate(pairs, 1) if old != new), None)
+    if changed is None:
+        raise ToolFailure(f"cell {name} of {path} is like this already; there is nothing to change")
+    return EditedText(text, [changed], differences)
+
+
+def _check_notebook(before: str, after: str) -> None:
+    """Refuse an edit of the file's JSON that would break it."""
+    try:
+        Notebook(before)
+    except BadNotebook:
+        return  # perhaps this is a repair
+    try:
+        Notebook(after)
+    except BadNotebook as error:
+        raise ToolFailure(f"the notebook would be broken: {error}", "edit it by `cell`") from None
 
 
 def _apply_patch(path: str, text: str, patch: str) -> EditedText:

@@ -14,6 +14,7 @@ from accord.agent.client_services import ClientTerminal
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.files.exact_disk import BadPath, ResolvedFile, resolve_path
 from accord.coder.files.file_search import find_ripgrep
+from accord.coder.files.picture import MAX_PICTURE_BYTES
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
@@ -39,7 +40,8 @@ class ToolLimits:
     """The maximum number of names in one result of list_files or glob."""
     matches: int = 200
     """The maximum number of lines, or files, in one search."""
-    image_bytes: int = 4 * 1024 * 1024
+    image_bytes: int = MAX_PICTURE_BYTES
+    """The largest picture for the model. Larger ones are scaled down."""
     diff_chars: int = 400_000
     """The maximum for the old and new text of a file together. A larger diff shows only the changed part."""
     command_seconds: float = 120

@@ -13,10 +13,10 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from accord.clock import within
+from accord.coder.files.picture import BadPicture, fit_picture, image_type
 from accord.coder.model_history import ImagePart, TextPart
 from accord.coder.tools import html_markdown
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.read_file import image_type
 from accord.coder.tools.tool import (
     BadArguments,
     CallSubject,
@@ -96,7 +96,7 @@ async def _outcome(page: WebPage, first: int, context: ToolContext) -> ToolOutco
     }
     failed = page.head.status >= 400
     if mime := image_type(page.data):
-        return _image_outcome(page, mime, raw, context)
+        return await _image_outcome(page, mime, raw, context)
     if not _TEXT_TYPE.fullmatch(content_type):
         raise ToolFailure(f"{page.url} is {content_type}, not text", "download it with bash if you need it")
     text = _decode(page.data, page.head)
@@ -131,13 +131,21 @@ def _lines_outcome(
     return ToolOutcome((TextPart(shown),), (Content(TextContent(shown)),), {**raw, "text": body}, failed)
 
 
-def _image_outcome(page: WebPage, mime: str, raw: dict[str, object], context: ToolContext) -> ToolOutcome:
+async def _image_outcome(
+    page: WebPage, mime: str, raw: dict[str, object], context: ToolContext
+) -> ToolOutcome:
     if not context.sees_images:
         raise ToolFailure(f"{page.url} is an image ({mime}); this model does not accept images")
-    if not page.complete or len(page.data) > context.limits.image_bytes:
-        raise ToolFailure(f"{page.url} is an image of more than {context.limits.image_bytes:,} bytes")
-    image = ImageContent(base64.b64encode(page.data).decode(), mime)
-    return ToolOutcome((TextPart(f"{page.url}: {mime}"), ImagePart(page.data, mime)), (Content(image),), raw)
+    if not page.complete:
+        raise ToolFailure(f"{page.url} is an image of more than {len(page.data):,} bytes")
+    try:
+        picture = await asyncio.to_thread(fit_picture, page.data, context.limits.image_bytes)
+    except BadPicture as error:
+        raise ToolFailure(f"{page.url} is an image ({mime}) that cannot be shown: {error}") from None
+    description = ", ".join(filter(None, (f"{page.url}: {mime}", picture.note)))
+    image = ImageContent(base64.b64encode(picture.data).decode(), picture.mime_type)
+    parts = (TextPart(description), ImagePart(picture.data, picture.mime_type))
+    return ToolOutcome(parts, (Content(image),), raw)
 
 
 def _decode(data: bytes, head: HttpResponseHead) -> str:

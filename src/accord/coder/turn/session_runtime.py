@@ -14,7 +14,7 @@ from accord.agent.turn import Turn
 from accord.coder.context.context_budget import ContextBudget
 from accord.coder.context.session_title import write_title
 from accord.coder.context.system_prompt import SystemPromptBuilder
-from accord.coder.context.user_prompt import parts_of, title_of
+from accord.coder.context.user_prompt import fitted_parts, parts_of, title_of
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.model_history import (
     ModelHistory,
@@ -67,7 +67,7 @@ from accord.policy.audit_log import DecisionLog
 from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy
 from accord.policy.request import SessionDirectories
-from accord.schema.content import PromptResponse, StopReason, TextContent
+from accord.schema.content import ContentBlock, PromptResponse, StopReason, TextContent
 from accord.schema.updates import PlanEntry
 from accord.session import Event
 from accord.session.events import MessageChanged, TurnCancelling, TurnStarted, turn_ended, turn_failed
@@ -139,7 +139,8 @@ class SessionRuntime:
             raise
         finally:
             # A turn that failed or reached a limit: the model sees the rest with the next prompt.
-            self.session.history.add(*self._steering_messages(turn, sees_images=False))
+            rest = self._take_steering(turn)
+            self.session.history.add(*(UserMessage(parts_of(blocks, sees_images=False)) for blocks in rest))
             self.session.steering.close(turn)
             self.session.checkpoints.end()
 
@@ -158,7 +159,7 @@ class SessionRuntime:
         if command is None:
             model = await self.model()
             return await self._ask_model(
-                turn, model, parts_of(turn.blocks, sees_images=model.sees_images), usage
+                turn, model, await fitted_parts(turn.blocks, sees_images=model.sees_images), usage
             )
         reply = await command.run(text, turn, self)
         if isinstance(reply, ModelPrompt):
@@ -167,18 +168,27 @@ class SessionRuntime:
         if self.session.steering.close_if_empty(turn):
             return "end_turn"
         model = await self.model()
-        messages = self._steering_messages(turn, sees_images=model.sees_images)
+        messages = await self._steering_messages(turn, sees_images=model.sees_images)
         return await self._ask_model(
             turn, model, tuple(part for message in messages for part in message.parts), usage
         )
 
-    def _steering_messages(self, turn: Turn, *, sees_images: bool) -> list[UserMessage]:
-        """Log what the user has sent during the turn, and return it for the model."""
-        session, messages = self.session, list[UserMessage]()
-        for blocks in session.steering.take(turn):
+    def _take_steering(self, turn: Turn) -> list[list[ContentBlock]]:
+        """Log what the user has sent during the turn, and return it."""
+        session, taken = self.session, self.session.steering.take(turn)
+        for blocks in taken:
             session.journal.append(MessageChanged("user", session.agent_session.new_message_id(), blocks))
-            messages.append(UserMessage(parts_of(blocks, sees_images=sees_images)))
-        return messages
+        return taken
+
+    async def _steering_messages(self, turn: Turn, *, sees_images: bool) -> list[UserMessage]:
+        """Log what the user has sent during the turn, and return it for the model."""
+        taken = self._take_steering(turn)
+        try:
+            return [UserMessage(await fitted_parts(blocks, sees_images=sees_images)) for blocks in taken]
+        except asyncio.CancelledError:
+            # The log has them, so the model must know them, too.
+            self.session.history.add(*(UserMessage(parts_of(blocks, sees_images=False)) for blocks in taken))
+            raise
 
     async def offer_commands(self) -> None:
         """Send the slash commands to the client if they have changed."""
@@ -265,7 +275,7 @@ class SessionRuntime:
                 return []
             notes = await self.prompt_builder.notes(tool_runner)
             if isinstance(output, Turn):
-                notes += self._steering_messages(output, sees_images=model.sees_images)
+                notes += await self._steering_messages(output, sees_images=model.sees_images)
             return notes
 
         def may_end() -> bool:
