@@ -60,7 +60,7 @@ ADDED_OPTIONS = {
     "serve token list": ["--cluster"],
     "serve token revoke": ["--cluster"],
 }
-ADDED_VARIABLES = ["ACCORD_NATS_PASSWORD"]
+ADDED_VARIABLES = ["ACCORD_NATS_PASSWORD", "ACCORD_PROJECT_DIR"]
 
 
 ADDED_COMMANDS = ("undo", "redo", "rewind")
