@@ -7,6 +7,7 @@ by 851e543, the prompt history by e7c6ce8 and the recording by 59b31ef.
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import sys
@@ -32,6 +33,7 @@ from accord.tui.prompt_box import PromptHistory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the files hold POSIX paths")
 
+ROOT = Path(__file__).parents[2]
 FIRST = FILES / "first"
 NEWER = {"version": 99, "somethingNew": {"of": "a newer Accord"}}
 
@@ -42,6 +44,79 @@ def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = place(tmp_path / "first", FIRST)
     monkeypatch.setenv("ACCORD_HOME", str(root / "home"))
     return root
+
+
+# All kinds of files
+
+_REFUSED = "frozen/test_file_formats.py::test_a_newer_file_is_refused_in_one_line_and_kept"
+_HERE = "frozen/test_file_formats.py::test_"
+KINDS: dict[str, tuple[str, str]] = {
+    "sessions.db": (
+        "store/database",
+        "store/test_store_file.py::test_a_newer_format_is_refused_with_advice_to_update",
+    ),
+    "accord sessions export --format json": ("cli/sessions_command", "only written"),
+    "accord trace": ("trace/trace_reader", "trace/test_trace_views.py::test_a_usage_error_is_one_line"),
+    "acp.json": ("frontend/agent_config/agent_list_formats", _REFUSED),
+    "config.toml": ("coder/user_config", _REFUSED),
+    "serve.json": ("cli/serve_command", _REFUSED),
+    "accord check --script": ("check/check_script", _REFUSED),
+    ".accord/permissions.toml": (
+        "coder/permissions/project_files",
+        _HERE + "newer_rules_of_a_project_ask_for_everything",
+    ),
+    "permissions.json": ("policy/permission_store", _REFUSED),
+    "chat.json": ("tui/chat_settings", _HERE + "newer_chat_settings_are_refused_and_kept"),
+    "credentials.json": ("coder/models/credentials", _REFUSED),
+    "checkpoints.json": (
+        "coder/files/checkpoint_store",
+        "coder/files/test_checkpoints.py::test_a_newer_format_is_neither_used_nor_changed",
+    ),
+    "agents/installed.json": ("frontend/agent_config/installed_agents", _REFUSED),
+    "trust": ("policy/trust_store", _HERE + "newer_trust_gives_none_and_is_not_overwritten"),
+    "gateway/tokens": ("gateway/access/access_tokens", _REFUSED),
+    "gateway/browsers": ("gateway/access/browser_logins", _HERE + "newer_tokens_and_logins_let_no_one_in"),
+    "gateway/audit.jsonl": ("gateway/access/audit_log", _REFUSED),
+    "decisions.jsonl": ("policy/audit_log", "only written"),
+    "prompts": ("tui/prompt_box", _HERE + "a_newer_prompt_history_is_neither_read_nor_changed"),
+}
+"""Every kind of file: the module that knows its format, and the test of a newer one."""
+
+NO_FORMAT = {
+    "cli/endpoint_login": "adds a server to config.toml",
+    "cluster/audit_stream": "a place in the audit log; without it, the copy starts anew",
+    "cluster/server": "settings of another program, written at each start",
+    "coder/files/shadow_git": "a Git repository",
+    "file_format": "writes the formats",
+    "frontend/agent_config/jsonc": "files of the user and of other programs; keeps their version",
+    "workspace/roots": "files of the user",
+}
+"""Modules that write files without a version, and why."""
+
+
+def test_every_kind_of_file_has_a_version_and_a_test_of_a_newer_one() -> None:
+    source, tests = ROOT / "src" / "accord", ROOT / "tests"
+    table = (
+        (ROOT / "docs" / "store.md").read_text("utf-8").partition("## Formats")[2].partition("\nFiles in")[0]
+    )
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("|")][2:]
+    listed = {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    assert listed >= set(KINDS)
+    assert [cell for cell in cells if not any(f"`{name}`" in cell for name in KINDS)] == []
+
+    modules = {str(path.relative_to(source).with_suffix("")): path for path in source.rglob("*.py")}
+    texts = {name: path.read_text("utf-8") for name, path in modules.items()}
+    owners = {module for module, _ in KINDS.values()}
+    for name, text in texts.items():
+        writes = "FileFormat(" in text or re.search(r"(?<!def )\bwrite_atomically\(", text)
+        known = name in owners or name in NO_FORMAT
+        assert known or not writes, f"{name} writes a file: give it a FileFormat and a row of KINDS"
+    for kind, (module, test) in KINDS.items():
+        assert re.search("version|newer_format|FileFormat", texts[module]), (
+            f"{module} has no version of {kind}"
+        )
+        path, _, name = test.partition("::")
+        assert test == "only written" or f"def {name}(" in (tests / path).read_text("utf-8"), test
 
 
 # The first forms
@@ -156,6 +231,7 @@ NEWER_FILES: dict[str, tuple[str, ...]] = {
     "config/serve.json": ("serve",),
     "config/credentials.json": ("agent", "--login", "google"),
     "config/acp.json": ("agents", "list"),
+    "data/permissions.json": ("agent", "rules"),
     "data/agents/installed.json": ("agents", "update"),
     "script.json": ("check", "agent", "--script", "home/script.json", "--", "accord", "agent"),
     "data/gateway/audit.jsonl": ("serve", "audit", "verify"),
