@@ -1,6 +1,7 @@
 """Several nodes on one NATS server: a client of any node sees a session as its owner does."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -20,6 +21,7 @@ from accord.cluster.connection import NatsMessage, NatsSubscription
 from accord.cluster.placement import MARKER, read_volumes
 from accord.cluster.settings import ClusterSettings, LeaseTimes
 from accord.errors import UsageError
+from accord.gateway.access.access_tokens import Credential, Token, TokenRights, new_token
 from accord.gateway.access.audit_log import AuditLog
 
 ASK = {
@@ -52,11 +54,25 @@ async def running_node(
         async with gateway_harness(book=node.book, fence=node.fence, audit=audit) as harness:
             router = await node.serve(harness.gateway)
             harness.opener, harness.name = router, name
+            harness.rights = await token_rights(node, settings.prefix)
             try:
                 yield RunningNode(node, harness, router)
             finally:
                 await node.stop_serving()
         await node.book.aclose()
+
+
+_tokens: dict[str, tuple[Token, str]] = {}
+"""By prefix: the token of the clients of a test, and its text."""
+
+
+async def token_rights(node: ClusterNode, prefix: str) -> TokenRights:
+    """The rights of a token that all nodes know."""
+    token, text = _tokens.setdefault(prefix, new_token("test", now=time.time()))
+    assert node.access is not None
+    if node.access.tokens.get(token.id) is None:
+        await node.access.tokens.add(token)
+    return msgspec.structs.replace(token.rights("192.0.2.7"), credential=Credential(text))
 
 
 def texts(updates: list[Any]) -> list[str]:
@@ -300,3 +316,29 @@ async def test_a_draining_node_gives_its_sessions_up_and_their_clients_go_on_els
         assert texts(updates) == ["here"]
         await a.node.drain(False)
         assert a.node.unready == ""
+
+
+async def test_a_node_checks_the_credentials_of_the_clients_of_other_nodes(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner = await a.harness.client()
+        await open_session(a.harness, owner, tmp_path)
+        for credential in (None, Credential("acc_aaaaaaaa_" + "x" * 43), Credential("a cookie")):
+            forged = msgspec.structs.replace(b.harness.rights, credential=credential)
+            client = await b.harness.client(forged)
+            error = await client.error(
+                "session/load", {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []}
+            )
+            assert error["message"] == "The credential of the client is not valid at this node."
+        assert len(a.router.host) == 0
+
+        narrow, text = new_token("narrow", now=time.time(), read_only=True)
+        assert a.node.access is not None
+        await a.node.access.tokens.add(narrow)
+        claimed = msgspec.structs.replace(b.harness.rights, credential=Credential(text))
+        client = await b.harness.client(claimed)  # a node that grants more rights than the token has
+        await client.load("s1", str(tmp_path))
+        error = await client.error("session/prompt", {"sessionId": "s1", "prompt": []})
+        assert "read" in error["message"]

@@ -43,7 +43,8 @@ def node(
     config = home / "config"
     config.mkdir(parents=True, exist_ok=True)
     (config / "serve.json").write_text(json.dumps({"cluster": settings}))
-    words = (f"--cluster={server.url}", "--node", name, "--", sys.executable, AGENT)
+    agent = () if cluster.get("front") else ("--", sys.executable, AGENT)
+    words = (f"--cluster={server.url}", "--node", name, *agent)
     with running_gateway(home, *words) as running:
         yield running
 
@@ -127,6 +128,27 @@ async def test_a_paused_node_kills_its_agents_when_it_wakes(server: RunningServe
             a.wait_for("gives its sessions up")
             await asyncio.to_thread(wait_until_gone, old_agent)
             assert (await session.ask("count 1")).text == "0 "
+
+
+async def test_clients_of_a_front_go_on_when_a_node_with_agents_is_killed(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    home, prefix, project = tmp_path / "home", server.settings().prefix, tmp_path / "project"
+    project.mkdir()
+    (project / ".accord-volume").write_text("v1")
+    shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    token = await new_shared_token(server, prefix)
+    with node(server, home, prefix, "b", **shared), node(server, home, prefix, "f", front=True) as front:
+        assert "Agents: those of the other nodes" in front.output
+        async with client(front, token) as at_front:
+            with node(server, home, prefix, "a", **shared) as a:
+                session = await at_front.new_session(project)  # at a, the first of equals
+                first = await session.ask("pid")
+                a.signal(signal.SIGKILL)
+                with pytest.raises(RpcError, match="the prompt was perhaps not received"):
+                    await session.ask("lost")
+            answer = await session.ask("pid")
+            assert answer.text != first.text
 
 
 async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_lost(

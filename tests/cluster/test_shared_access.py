@@ -88,9 +88,9 @@ async def test_a_revocation_reaches_other_nodes_by_itself(backend: NatsBackend) 
 async def test_a_ticket_is_redeemed_once_by_two_nodes_at_once(backend: NatsBackend) -> None:
     one, two = await backend.open(), await backend.open()
     for _ in range(5):
-        ticket = await one.tickets.issue("t1")
+        ticket = await one.tickets.issue("t1", None, "secret")
         answers = await asyncio.gather(one.tickets.redeem(ticket), two.tickets.redeem(ticket))
-        assert sorted(answers, key=str) == [None, "t1"]
+        assert sorted(answers, key=str) == [None, ("t1", "secret")]
 
 
 async def test_a_cookie_of_another_node_is_found_before_the_change_arrives(backend: NatsBackend) -> None:

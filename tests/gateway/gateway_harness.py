@@ -167,24 +167,26 @@ class GatewayHarness:
         self.opener: ConnectionOpener = gateway
         self.name: str = "line"
         """Begins the ids of its connections."""
+        self.rights: TokenRights = OWNER
+        """Those of clients that name no others."""
         self._connections = 0
 
     @property
     def agent(self) -> DrivenAgent:
         return self.agents[-1]
 
-    def connect(self, rights: TokenRights = OWNER, agent: str | None = None) -> DrivenClient:
+    def connect(self, rights: TokenRights | None = None, agent: str | None = None) -> DrivenClient:
         """A connected client that has sent nothing yet."""
         ours, theirs = memory_pair()
         self._connections += 1
         connection = MemoryClientConnection(ours, f"{self.name}-{self._connections}")
-        connection.client = self.opener.open(connection, rights, agent)
+        connection.client = self.opener.open(connection, rights or self.rights, agent)
         ours.start(connection)
         client = DrivenClient(theirs, validate="agent")
         client.connection = connection
         return client
 
-    async def client(self, rights: TokenRights = OWNER, **capabilities: Any) -> DrivenClient:
+    async def client(self, rights: TokenRights | None = None, **capabilities: Any) -> DrivenClient:
         """A connected client that is initialized."""
         client = self.connect(rights)
         await client.initialize(**capabilities)

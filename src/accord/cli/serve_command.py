@@ -228,6 +228,10 @@ def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
     if options.cluster is not None:
         servers = [server for server in options.cluster.split(",") if server]
         settings["cluster"] = {**(read_settings().cluster or {}), **({"servers": servers} if servers else {})}
+    if options.front:
+        if (cluster := settings.get("cluster", read_settings().cluster)) is None:
+            raise UsageError("--front serves the agents of other nodes of a cluster; pass --cluster, too")
+        settings["cluster"] = {**cluster, "front": True}
     if options.node is not None:
         if (cluster := settings.get("cluster", read_settings().cluster)) is None:
             raise UsageError("--node names a node of a cluster; pass --cluster, too")
@@ -282,6 +286,7 @@ def parser() -> Parser:
     option("--limit NAME=N", "change a limit, such as connections=64; repeatable", repeat=True, default=None)
     option("--cluster URL", "keep sessions on these NATS servers; without a URL, start one")
     option("--node NAME", "name of this node of the cluster (default: the host name)")
+    option("--front", "serve the agents of other nodes of the cluster, and none of this machine")
     option("--log FILE", "write the log to this file instead of stderr")
     option("--log-format", "text (default) or json, one object per line", choices=LOG_FORMATS, default="text")
     option("--log-level", "lowest level to log (default: info)", choices=LOG_LEVELS, default="info")

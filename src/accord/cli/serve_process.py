@@ -67,7 +67,12 @@ def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
     settings = arguments.settings
     addresses = resolve_host(settings.host)
     check_encrypted(settings, addresses)
-    agents = served_agents(settings.agents, arguments.command, arguments.cwd, trust=arguments.trust)
+    if (settings.cluster or {}).get("front") is True:
+        if settings.agents or arguments.command:
+            raise UsageError("a front has no agents; omit --front, or the agents")
+        agents: list[ConfiguredAgent] = []
+    else:
+        agents = served_agents(settings.agents, arguments.command, arguments.cwd, trust=arguments.trust)
     return GatewayPlan(
         sources=[agent_source(agent) for agent in agents],
         origins=Origins(

@@ -69,7 +69,10 @@ def print_start(listening: Sequence[str], agents: Sequence[str], notes: Sequence
     """Print the addresses and the agents, the default agent first."""
     print(f"accord serve: listening on {', '.join(listening)}")
     names = [visible(name) for name in agents]
-    print(f"Agents: {', '.join([f'{names[0]} (default)', *names[1:]])}")
+    if names:
+        print(f"Agents: {', '.join([f'{names[0]} (default)', *names[1:]])}")
+    else:
+        print("Agents: those of the other nodes")
     for note in notes:
         print(note)
 

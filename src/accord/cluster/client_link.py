@@ -82,7 +82,9 @@ class ClientLinks:
     ) -> "ClientLink":
         """Open a link to a node. What is forwarded meanwhile waits."""
         link_id = f"{next(self._numbers)}-{token_hex(8)}"
-        request = OpenLink(link_id, self.subject + link_id, connection_id, agent, rights)
+        credential = "" if rights.credential is None else rights.credential.text
+        subject_of_link = self.subject + link_id
+        request = OpenLink(link_id, subject_of_link, connection_id, agent, credential, rights.peer)
         link = ClientLink(self, node, subject, request, client)
         self._links[link_id] = link
         link.start()

@@ -36,7 +36,9 @@ from accord.cluster.shared_inbox import SharedInbox
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.errors import StoreError
 from accord.gateway.access.access_contracts import AuditSink
+from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.metrics import Metric
@@ -166,7 +168,10 @@ class ClusterNode:
     async def serve(self, gateway: Gateway, folders: tuple[str, ...] | None = None) -> ClusterRouter:
         """Serve the sessions of all nodes to the clients of this one, and its sessions to theirs."""
         self.attach(gateway)
-        router = ClusterRouter(gateway, self.book, self.registry, self.fence, self._tasks, folders=folders)
+        authorize = _refuse_links if self.access is None else self.access.rights_of
+        router = ClusterRouter(
+            gateway, self.book, self.registry, self.fence, self._tasks, authorize, folders=folders
+        )
         await router.listen()
         self.router = router
         if self.inbox is not None:
@@ -351,6 +356,10 @@ async def run_node(
             await node.inbox.start()
             stack.push_async_callback(node.inbox.stop)
         yield node
+
+
+async def _refuse_links(credential: str, peer: str) -> TokenRights:
+    raise RequestRefused(403, "This node has a NATS server of its own and serves no clients of other nodes.")
 
 
 def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:

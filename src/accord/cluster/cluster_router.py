@@ -8,7 +8,7 @@ from accord.clock import OwnedTasks
 from accord.cluster.book import ClusterBook, ClusterLog
 from accord.cluster.client_link import ClientLink, ClientLinks
 from accord.cluster.connection import NatsSubscription
-from accord.cluster.link_host import AttachmentFrame, LinkHost
+from accord.cluster.link_host import AttachmentFrame, Authorize, LinkHost
 from accord.cluster.link_message import AttachedLog, LinkSender
 from accord.cluster.nodes import NodeEntry, NodeLease, NodeRegistry
 from accord.cluster.placement import volume_of
@@ -39,6 +39,7 @@ class ClusterRouter:
         registry: NodeRegistry,
         lease: NodeLease,
         tasks: OwnedTasks,
+        authorize: Authorize,
         *,
         folders: tuple[str, ...] | None,
     ) -> None:
@@ -56,7 +57,7 @@ class ClusterRouter:
         probe = min(_PROBE_SECONDS, lease.times.renew)
         self.links: ClientLinks = ClientLinks(connection, sender, tasks, probe=probe)
         self.host: LinkHost = LinkHost(
-            gateway, sender, lease, connection.clock, folders=folders, silence=probe * 3
+            gateway, sender, lease, connection.clock, tasks, authorize, folders=folders, silence=probe * 3
         )
         gateway.agents_elsewhere = self._agents_elsewhere
         gateway.on_session_change = _show_state

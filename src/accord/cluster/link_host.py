@@ -1,11 +1,11 @@
 """Serves clients that are connected to other nodes: the owner's end of links."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from logging import getLogger
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from accord.clock import Clock, Timer
+from accord.clock import Clock, OwnedTasks, Timer
 from accord.cluster.book import ClusterLog
 from accord.cluster.connection import NatsMessage
 from accord.cluster.link_message import (
@@ -28,6 +28,9 @@ from accord.cluster.link_message import (
     read_from_client,
 )
 from accord.errors import RpcError
+from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
+from accord.gateway.access.request_origin import RequestRefused
+from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import CallFrame, IncomingFrame, LoggedFrame, OutgoingFrame
 from accord.gateway.contracts import Fence, Fenced, RecordMark
 from accord.wire.envelope import InvalidMessage, parse_envelope
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
 LOG = getLogger("accord.cluster")
 
 _LINK_PROBLEM: Final = 1012
+_POLICY: Final = 1008
+
+Authorize: TypeAlias = Callable[[str, str], Awaitable[TokenRights]]
+"""Returns the rights of a credential; the second argument is the client's address."""
 
 
 class AttachmentFrame(OutgoingFrame, eq=False, gc=False, kw_only=True):
@@ -72,6 +79,7 @@ class LinkedConnection:
         """The number of the last message to it."""
         self.last_heard: float = host.clock.now()
         self.bodies: BodyJoiner = BodyJoiner()
+        self.token_watch: LimitLease | None = None
         self._host = host
         self._link = opened.link
         self._subject = opened.subject
@@ -123,6 +131,8 @@ class LinkedConnection:
     def close(self, reason: str) -> None:
         """Forget the link; the gateway hears of it later, never within one of its own calls."""
         client, self.client = self.client, None
+        if self.token_watch is not None:
+            self.token_watch.release()
         self._host.forget(self._link)
         if client is not None:
             asyncio.get_running_loop().call_soon(client.on_closed, reason)
@@ -144,11 +154,17 @@ class LinkHost:
         sender: LinkSender,
         fence: Fence,
         clock: Clock,
+        tasks: OwnedTasks,
+        authorize: Authorize,
         *,
         folders: tuple[str, ...] | None,
         silence: float,
     ) -> None:
-        """`folders` bound every token at this node. A link that is silent for `silence` seconds ends."""
+        """`authorize` checks the credential of a client, and raises RequestRefused. `folders` bound every
+        token at this node. A link that is silent for `silence` seconds ends.
+        """
+        self._tasks = tasks
+        self._authorize = authorize
         self.sender: LinkSender = sender
         self.clock: Clock = clock
         self._gateway = gateway
@@ -176,7 +192,7 @@ class LinkHost:
                 self.sender.answer(message.reply, self.on_drain(received.drain))
             return
         if isinstance(received, OpenLink):
-            self.sender.answer(message.reply, self._open(received))
+            self._tasks.start(self._open(received, message.reply))
             return
         connection = self._links.get(received.link)
         if connection is None:
@@ -195,16 +211,27 @@ class LinkHost:
             if message.reply:
                 self.sender.answer(message.reply, LinkAnswer(sent=connection.sent))
 
-    def _open(self, request: OpenLink) -> LinkAnswer:
+    async def _open(self, request: OpenLink, reply: str) -> None:
+        self.sender.answer(reply, await self._opened(request))
+
+    async def _opened(self, request: OpenLink) -> LinkAnswer:
+        """Open a link with the rights that the client's credential has at this node."""
         connection = LinkedConnection(self, request)
         try:
+            rights = (await self._authorize(request.credential, request.peer)).restricted_to(self._folders)
             self._fence.check()
-            rights = request.rights.restricted_to(self._folders)
             connection.client = self._gateway.open(connection, rights, request.agent)
+        except RequestRefused as refusal:
+            LOG.warning("a link of another node is refused: %s", refusal.reason)
+            return LinkAnswer(refusal.reason, NOT_ALLOWED)
         except Fenced as error:
             return LinkAnswer(str(error))
         except RpcError as error:
             return LinkAnswer(error.message, error.code)
+        if self._gateway.watch_token is not None:
+            connection.token_watch = self._gateway.watch_token(
+                rights, lambda reason: connection.end(_POLICY, reason)
+            )
         self._links[request.link] = connection
         if self._timer is None:
             self._timer = self.clock.call_later(self._silence / 2, self._check)

@@ -14,7 +14,6 @@ from msgspec import Struct
 from accord.clock import OwnedTasks
 from accord.cluster.connection import NatsConnection
 from accord.errors import AccordError
-from accord.gateway.access.access_tokens import TokenRights
 from accord.wire.envelope import RequestId
 
 PART_BYTES: Final = 512 * 1024
@@ -31,7 +30,13 @@ class OpenLink(Struct, frozen=True, array_like=True, tag="open"):
     connection: str
     """The id of the client's connection, which is also the author of its records."""
     agent: str
-    rights: TokenRights
+    credential: str
+    """What the client has shown: a token or a cookie. The node checks it itself."""
+    peer: str = ""
+    """The client's address, for the audit log."""
+
+    def __repr__(self) -> str:
+        return f"OpenLink({self.link!r}, {self.agent!r})"
 
 
 class ClientFrames(Struct, frozen=True, array_like=True, tag="frames"):

@@ -27,7 +27,7 @@ from accord.cluster.message_members import (
 )
 from accord.cluster.session_feed import FeedCursor, FeedRecord
 from accord.errors import RpcError, StoreError
-from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.client_connection import (
     CallFrame,
     ClientConnection,
@@ -471,7 +471,7 @@ class RoutedClient(ClientFeatures):
             return
         request = None if id is UNSET or id is None else self._requests.pop(id, None)
         attempts = 1 if request is None else request.attempts
-        if attempts >= _MAX_ATTEMPTS:
+        if attempts >= _MAX_ATTEMPTS or error.code == NOT_ALLOWED:
             self._fail(id, error)
             return
         routed = self._route(frame, frozenset({node}), attempts + 1)

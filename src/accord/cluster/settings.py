@@ -34,6 +34,8 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     node: NodeName | None = None
     """The stable name of this node; by default the host name."""
+    front: bool = False
+    """Serve the agents of other nodes, and none of this machine."""
     servers: tuple[str, ...] = ()
     """Addresses of NATS servers; without any, a child process is started."""
     prefix: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]{0,15}$")] = DEFAULT_PREFIX
@@ -74,6 +76,8 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
             raise UsageError("cluster: tlsCert and tlsKey need each other")
         if (self.user is None) != (self.password_file is None):
             raise UsageError("cluster: user and passwordFile need each other")
+        if self.front and not self.servers:
+            raise UsageError("cluster: a front needs the NATS servers of other nodes; name them as servers")
         times = self.times
         if not times.renew * 2 < times.deadline < times.lease:
             raise UsageError(

@@ -22,11 +22,14 @@ from accord.cluster.connection import NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
 from accord.cluster.streams import ClusterStreams
 from accord.errors import BadSettings, StoreError, UsageError
+from accord.gateway.access.access_contracts import RedeemedTicket
 from accord.gateway.access.access_tokens import (
     TOKEN_FORMAT,
+    TOKEN_PREFIX,
     USE_RECORD_SECONDS,
     Token,
     TokenLookup,
+    TokenRights,
     unknown_token,
 )
 from accord.gateway.access.browser_logins import LOGIN_LIFETIME, MAX_LOGINS, USE_INTERVAL
@@ -249,6 +252,8 @@ def _login(key: str, data: bytes) -> _Login:
 class _Ticket(Struct, frozen=True, omit_defaults=True):
     token: str
     origin: str | None = None
+    credential: bytes = b""
+    """Sealed with the ticket, whose text is stored nowhere."""
 
 
 class ClusterTickets:
@@ -261,9 +266,9 @@ class ClusterTickets:
             streams.jetstream.connection.clock, _LOOKUPS_PER_SECOND, _LOOKUPS_PER_SECOND
         )
 
-    async def issue(self, token: str, origin: str | None = None) -> str:
+    async def issue(self, token: str, origin: str | None = None, credential: str = "") -> str:
         text = secrets.token_urlsafe(32)
-        value = encode(_Ticket(token, origin))
+        value = encode(_Ticket(token, origin, _sealed(credential.encode(), text)))
         key = _hash(text)
         try:
             await with_retries(lambda: self._bucket.put(key, value, 0), self._jetstream)
@@ -272,7 +277,7 @@ class ClusterTickets:
                 raise
         return text
 
-    async def redeem(self, text: str, origin: str | None = None) -> str | None:
+    async def redeem(self, text: str, origin: str | None = None) -> RedeemedTicket | None:
         if self._lookups.take(1):
             return None
         key = _hash(text)
@@ -286,7 +291,19 @@ class ClusterTickets:
         except (NatsUnavailable, NatsRefused, msgspec.MsgspecError) as error:
             LOG.debug("a ticket is not accepted: %s", error)
             return None
-        return ticket.token if ticket.origin in (None, origin) else None
+        if ticket.origin not in (None, origin):
+            return None
+        return RedeemedTicket(ticket.token, _sealed(ticket.credential, text).decode(errors="replace"))
+
+
+def _sealed(data: bytes, ticket: str) -> bytes:
+    """Seal a credential with a ticket, or open it again. A ticket is random and seals one credential."""
+    key = ticket.encode(errors="surrogatepass")[:64]
+    stream = b"".join(
+        hashlib.blake2b(number.to_bytes(4, "big"), key=key, person=b"accord-ticket").digest()
+        for number in range(len(data) // 64 + 1)
+    )
+    return bytes(one ^ other for one, other in zip(data, stream, strict=False))
 
 
 def _hash(secret: str) -> str:
@@ -301,6 +318,22 @@ class SharedAccess:
         self.tokens: ClusterTokens = ClusterTokens(streams, tasks, patience=patience)
         self.browsers: ClusterBrowsers = ClusterBrowsers(streams, tasks)
         self.tickets: ClusterTickets = ClusterTickets(streams)
+
+    async def rights_of(self, credential: str, peer: str) -> TokenRights:
+        """The rights of a client of another node, by what it has shown there. Raises RequestRefused."""
+        self.tokens.require_current()
+        token = self.tokens.find(credential)
+        try:
+            if token is None and credential.startswith(TOKEN_PREFIX):
+                await self.tokens.refresh()  # it may have been created a moment ago
+                token = self.tokens.find(credential)
+            elif token is None and (id := await self.browsers.find(credential)) is not None:
+                token = self.tokens.get(id) if self.tokens.is_valid(id) else None
+        except StoreError as error:
+            raise RequestRefused(503, f"The credential cannot be checked now: {error}.") from None
+        if token is None:
+            raise RequestRefused(401, "The credential of the client is not valid at this node.")
+        return token.rights(peer)
 
     async def settle(self) -> None:
         """Wait, in bounded time, for the changes that were begun."""

@@ -110,6 +110,7 @@ complete -c accord -n '__accord_at \'accord serve\'' -l stop-wait -x -d 'how lon
 complete -c accord -n '__accord_at \'accord serve\'' -l limit -x -d 'change a limit, such as connections=64; repeatable'
 complete -c accord -n '__accord_at \'accord serve\'' -l cluster -x -d 'keep sessions on these NATS servers; without a URL, start one'
 complete -c accord -n '__accord_at \'accord serve\'' -l node -x -d 'name of this node of the cluster (default: the host name)'
+complete -c accord -n '__accord_at \'accord serve\'' -l front -d 'serve the agents of other nodes of the cluster, and none of this machine'
 complete -c accord -n '__accord_at \'accord serve\'' -l log -r -F -d 'write the log to this file instead of stderr'
 complete -c accord -n '__accord_at \'accord serve\'' -l log-format -xa 'text json' -d 'text (default) or json, one object per line'
 complete -c accord -n '__accord_at \'accord serve\'' -l log-level -xa 'debug info warning error' -d 'lowest level to log (default: info)'

@@ -121,6 +121,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--limit' = 'change a limit, such as connections=64; repeatable'
             '--cluster' = 'keep sessions on these NATS servers; without a URL, start one'
             '--node' = 'name of this node of the cluster (default: the host name)'
+            '--front' = 'serve the agents of other nodes of the cluster, and none of this machine'
             '--log' = 'write the log to this file instead of stderr'
             '--log-format' = 'text (default) or json, one object per line'
             '--log-level' = 'lowest level to log (default: info)'

@@ -6,7 +6,7 @@ local copy and never waits.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from accord.gateway.access.access_tokens import Token, TokenRights
 from accord.gateway.access.audit_log import AuditValue
@@ -76,18 +76,30 @@ class Browsers(Protocol):
         ...
 
 
+class RedeemedTicket(NamedTuple):
+    """What a ticket stands for."""
+
+    token: str
+    """The id of the token."""
+    credential: str = ""
+    """What its owner has shown when it was issued; empty on one machine, which does not need it."""
+
+    def __repr__(self) -> str:
+        return f"RedeemedTicket({self.token!r})"
+
+
 class Tickets(Protocol):
     """One-time tickets that open a WebSocket. Only hashes are kept."""
 
-    async def issue(self, token: str, origin: str | None = None) -> str:
+    async def issue(self, token: str, origin: str | None = None, credential: str = "") -> str:
         """Return a new ticket for the token with this id, bound to the origin of the page.
 
-        Raises StoreError.
+        Only the ticket opens the credential that is kept with it. Raises StoreError.
         """
         ...
 
-    async def redeem(self, text: str, origin: str | None = None) -> str | None:
-        """Use up the ticket and return the id of its token. Of several callers at once, one gets it.
+    async def redeem(self, text: str, origin: str | None = None) -> RedeemedTicket | None:
+        """Use up the ticket and return what it stands for. Of several callers at once, one gets it.
 
         None if the ticket is unknown, used, too old or from another origin.
         """

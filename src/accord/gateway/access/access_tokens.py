@@ -32,8 +32,20 @@ NOT_ALLOWED: Final = -32003
 """The JSON-RPC error code for something that the token does not cover."""
 
 
+class Credential:
+    """The secret that a client has shown: a token or a cookie. It is never printed."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text: str = text
+
+    def __repr__(self) -> str:
+        return "Credential(...)"
+
+
 class TokenRights(Struct, frozen=True):
-    """What the holder of a token may do. Only the authenticator sees the token itself."""
+    """What the holder of a token may do. In a cluster, other nodes check the credential again."""
 
     token: str
     """The id of the token, not its secret: for the audit log and the limits."""
@@ -49,6 +61,8 @@ class TokenRights(Struct, frozen=True):
     """In seconds since 1970."""
     peer: str = ""
     """The client's address, for the audit log."""
+    credential: Credential | None = None
+    """What the client has shown, for other nodes of a cluster."""
 
     @property
     def may_add_mcp_servers(self) -> bool:
@@ -92,7 +106,7 @@ class TokenRights(Struct, frozen=True):
         return replace(self, folders=tuple(dict.fromkeys(common)))
 
 
-_PREFIX: Final = "acc_"
+TOKEN_PREFIX: Final = "acc_"
 TOKEN_PATTERN: Final = re.compile(r"acc_([a-z0-9]{8})_([A-Za-z0-9_-]{43})")
 """A whole token: the id, which is not secret, and the secret."""
 _ID_PATTERN: Final = re.compile("[a-z0-9]{8}")
@@ -159,7 +173,7 @@ def new_token(
         read_only=read_only,
         allow_mcp=allow_mcp,
     )
-    return token, f"{_PREFIX}{token.id}_{secret}"
+    return token, f"{TOKEN_PREFIX}{token.id}_{secret}"
 
 
 def unknown_token(id: str) -> UsageError:

@@ -13,12 +13,19 @@ from math import ceil
 from typing import Final, Literal
 from urllib.parse import parse_qsl
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
 from accord.errors import StoreError
 from accord.gateway.access.access_contracts import AuditSink, Browsers, Tickets, Tokens
-from accord.gateway.access.access_tokens import TOKEN_PATTERN, Token, TokenRights, TokenStore, without_token
+from accord.gateway.access.access_tokens import (
+    TOKEN_PATTERN,
+    Credential,
+    Token,
+    TokenRights,
+    TokenStore,
+    without_token,
+)
 from accord.gateway.access.browser_logins import COOKIE, LOGIN_LIFETIME, BrowserLogins, MemoryTickets
 from accord.gateway.access.request_origin import Origins, Proxies, RequestRefused
 from accord.gateway.access.resource_limits import LimitLease, TokenBucket
@@ -205,16 +212,20 @@ class Authenticator:
         try:
             self._check_source(request)
             self.tokens.require_current()
-            id = (
+            redeemed = (
                 await self.tickets.redeem(tickets[0], request.header("origin")) if len(tickets) == 1 else None
             )
             token = self._valid_token(
-                id, "Unknown ticket, or one that was used or is older than 30 seconds; request a new one."
+                None if redeemed is None else redeemed.token,
+                "Unknown ticket, or one that was used or is older than 30 seconds; request a new one.",
             )
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
         self.tokens.mark_used(token)
-        return self._rights(token, request)
+        rights = self._rights(token, request)
+        if redeemed is None or not redeemed.credential:
+            return rights
+        return structs.replace(rights, credential=Credential(redeemed.credential))
 
     def check_origin(self, request: AuthRequest) -> None:
         """Check Host and Origin only, for requests that need no token. Raises RequestRefused."""
@@ -269,7 +280,8 @@ class Authenticator:
         try:
             for cookie in self._cookies(request):
                 await self.browsers.find(cookie)  # another node may have created it a moment ago
-            return await self.tickets.issue(self._find_token(request).id, request.header("origin"))
+            token = self._find_token(request)
+            return await self.tickets.issue(token.id, request.header("origin"), self._credential(request))
         except StoreError as error:
             raise _not_stored("ticket", error) from None
 
@@ -304,7 +316,15 @@ class Authenticator:
 
     def _rights(self, token: Token, request: AuthRequest) -> TokenRights:
         """Return the token's rights, restricted to the folders of the gateway."""
-        return token.rights(self.peer(request)).restricted_to(self._folders)
+        rights = token.rights(self.peer(request)).restricted_to(self._folders)
+        text = self._credential(request)
+        return structs.replace(rights, credential=Credential(text)) if text else rights
+
+    def _credential(self, request: AuthRequest) -> str:
+        """What the client has shown: a token or a cookie; empty if a ticket stands for it."""
+        if (header := request.header("authorization")) is not None:
+            return header.partition(" ")[2].strip()
+        return next((cookie for cookie in self._cookies(request) if self.browsers.token(cookie)), "")
 
     def _find_token(
         self, request: AuthRequest, methods: tuple[str, ...] = ("bearer", "ticket", "cookie")

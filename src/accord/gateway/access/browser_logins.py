@@ -14,6 +14,7 @@ import msgspec
 from accord.clock import Clock
 from accord.errors import BadSettings
 from accord.file_format import FileFormat
+from accord.gateway.access.access_contracts import RedeemedTicket
 from accord.paths import data_dir
 from accord.private_files import create_file, private_folder
 
@@ -153,8 +154,8 @@ class MemoryTickets:
     def __len__(self) -> int:
         return len(self._issued)
 
-    async def issue(self, token: str, origin: str | None = None) -> str:
-        """Return a new ticket for the token with this id."""
+    async def issue(self, token: str, origin: str | None = None, credential: str = "") -> str:
+        """Return a new ticket for the token with this id. The credential is not kept."""
         now = self._clock.now()
         for key in [key for key, ticket in self._issued.items() if ticket.expires <= now]:
             del self._issued[key]
@@ -164,15 +165,15 @@ class MemoryTickets:
         self._issued[_ticket_hash(text)] = _Ticket(token, origin, now + TICKET_LIFETIME)
         return text
 
-    async def redeem(self, text: str, origin: str | None = None) -> str | None:
-        """Return the id of the ticket's token.
+    async def redeem(self, text: str, origin: str | None = None) -> RedeemedTicket | None:
+        """Return what the ticket stands for.
 
         None if the ticket is unknown, used, too old or from another origin.
         """
         ticket = self._issued.pop(_ticket_hash(text), None)
         if ticket is None or ticket.expires <= self._clock.now():
             return None
-        return ticket.token if ticket.origin in (None, origin) else None
+        return RedeemedTicket(ticket.token) if ticket.origin in (None, origin) else None
 
 
 def _ticket_hash(ticket: str) -> bytes:
