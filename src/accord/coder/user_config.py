@@ -232,6 +232,13 @@ class McpConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
 
+def mcp_server_tables(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """`[mcp.NAME]`: the user's MCP servers, as they are in the file."""
+    value = mapping.get("mcp", {})
+    members = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+    return {name: member for name, member in members.items() if isinstance(member, dict)}
+
+
 class Config(Struct, frozen=True):
     """The whole config file."""
 
@@ -243,6 +250,16 @@ class Config(Struct, frozen=True):
     mapping: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The raw content, for the parts that read their own keys."""
     file: Path | None = None
+
+
+def _mcp_config(mapping: Mapping[str, Any], file: Path) -> McpConfig:
+    """`[mcp]` without the servers. Raises ConfigError."""
+    value = mapping.get("mcp", {})
+    servers = mcp_server_tables(mapping)
+    if isinstance(value, dict):
+        members = cast(dict[str, Any], value)
+        value = {name: member for name, member in members.items() if name not in servers}
+    return convert(value, McpConfig, file, "mcp")
 
 
 def config_file(folder: Path | None = None) -> Path | None:
@@ -268,7 +285,7 @@ def load_config(folder: Path | None = None) -> Config:
         turn=convert(mapping.get("turn", {}), TurnConfig, file, "turn"),
         session=convert(mapping.get("session", {}), SessionConfig, file, "session"),
         web=convert(mapping.get("web", {}), WebConfig, file, "web"),
-        mcp=convert(mapping.get("mcp", {}), McpConfig, file, "mcp"),
+        mcp=_mcp_config(mapping, file),
         mapping=mapping,
         file=file,
     )

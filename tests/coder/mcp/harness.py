@@ -26,6 +26,7 @@ class McpSession:
     def __init__(self, servers: Sequence[McpServer], cwd: Path, **more: Any) -> None:
         self.failures: list[tuple[str, str]] = []
         self.asked: list[tuple[str, Any]] = []
+        self.left_out_tools: dict[str, list[str]] = {}
         self.answer: Callable[[], Awaitable[tuple[str, dict[str, Any] | None]]] = self._accept
         self.shown: list[ToolProgress] = []
         self._news = asyncio.Event()
@@ -51,6 +52,10 @@ class McpSession:
 
     def failed(self, name: str, reason: str) -> None:
         self.failures.append((name, reason))
+        self._news.set()
+
+    def left_out(self, name: str, tools: Sequence[str]) -> None:
+        self.left_out_tools[name] = list(tools)
         self._news.set()
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:

@@ -96,10 +96,10 @@ async def test_questions_reach_the_user_except_for_secrets_and_unsafe_urls(tmp_p
             form(x={"type": "string", "title": "Your API key"}),
             form(x={"type": "string", "description": "the token you were given"}),
         ):
-            assert json.loads(await session.done("old__form", **hidden)) == {"action": "decline"}
+            assert json.loads(await session.done("old__form", **hidden)) == {"action": "cancel"}
         for unclear in (form(x={"type": "object"}), form(x=1)):
             text = json.loads(await session.done("old__form", **unclear))
-            assert text.get("action", "error") in ("decline", "error")
+            assert text.get("action", "error") in ("cancel", "error")
         assert session.asked == []
 
         page = json.loads(await session.done("old__page", url="https://login.test/a"))
@@ -111,7 +111,7 @@ async def test_questions_reach_the_user_except_for_secrets_and_unsafe_urls(tmp_p
             "file:///etc/passwd",
             "https://a:b@c.test/",
         ):
-            assert json.loads(await session.done("old__page", url=unsafe))["action"] == "decline"
+            assert json.loads(await session.done("old__page", url=unsafe))["action"] == "cancel"
         assert session.asked == []
 
         text = await session.refused("old__pages")
@@ -131,7 +131,7 @@ async def test_only_accept_with_content_is_an_accept(tmp_path: Path, answer: Any
         session.answer = answers
         schema = {"type": "object", "properties": {"colour": {"type": "string"}}}
         text = json.loads(await session.done("old__form", schema=schema))
-        assert text == {"action": "cancel" if answer[0] == "cancel" else "decline"}
+        assert text == {"action": "decline" if answer[0] == "decline" else "cancel"}
 
 
 async def test_changed_tool_list_is_fetched_again(tmp_path: Path) -> None:

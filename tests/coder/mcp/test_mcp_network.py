@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as types
+import msgspec
 import pytest
 from mcp.server.sse import SseServerTransport
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from tests.coder.mcp.everything_server import EverythingServer, tool
 from tests.coder.mcp.harness import McpSession, serve_app, without_discovery
 
 from accord.coder.mcp.server_interface import McpLimits
+from accord.coder.tools.tool_context import ToolLimits
 from accord.schema.mcp import HttpHeader, McpServerAcp, McpServerHttp, McpServerSse
 from accord.testing import FakeClock
 
@@ -153,7 +155,8 @@ async def test_headers_are_sent_and_never_shown(tmp_path: Path, caplog: pytest.L
     assert (
         reason["a"]
         == reason["b"]
-        == "it refused the request with HTTP 401; check its headers, such as the token"
+        == "it refused the request with HTTP 401; sign in with `/mcp login NAME`, or check its headers, "
+        "such as the token"
     )
     assert reason["d"] == "its address is not an http or https URL; correct it"
     assert "s3cr3t" not in repr(session.failures)
@@ -244,3 +247,60 @@ async def test_server_offered_by_the_client_over_acp(tmp_path: Path) -> None:
     async with McpSession([McpServerAcp("mine", "id-1")], tmp_path) as session:
         await session.ready()
         assert session.failures == [("mine", "servers that the client offers over ACP cannot be used here")]
+
+
+async def test_one_bad_content_item_keeps_the_good_ones(tmp_path: Path) -> None:
+    content = [
+        {"type": "text", "text": "good"},
+        {"type": "image", "data": 5},
+        7,
+        {"type": "text", "text": "last"},
+    ]
+    everything = EverythingServer()
+
+    def spoiled(app: Any) -> Any:
+        """Replace the content of the tool's result on its way out."""
+
+        async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+            async def spoil(message: Any) -> None:
+                body = message.get("body", b"")
+                plain = b'[{"text":"hi","type":"text"}]'
+                if plain in body:
+                    message = {**message, "body": body.replace(plain, msgspec.json.encode(content))}
+                if message["type"] == "http.response.start":
+                    headers = [item for item in message["headers"] if item[0] != b"content-length"]
+                    message = {**message, "headers": headers}
+                await send(message)
+
+            await app(scope, receive, spoil)
+
+        return wrapped
+
+    async with (
+        serve_app(spoiled(everything.server.streamable_http_app())) as url,
+        McpSession([http(url)], tmp_path) as session,
+    ):
+        await session.ready()
+        text = await session.done("web__echo", text="hi")
+    assert text == (
+        "good\n[image that does not follow MCP was left out]\n"
+        "[content that does not follow MCP was left out]\nlast"
+    )
+
+
+async def test_progress_is_shown_a_few_times_a_second_at_most(tmp_path: Path) -> None:
+    everything = EverythingServer()
+
+    async def flood(ctx: Any, arguments: Any, params: Any) -> types.CallToolResult:
+        for number in range(500):
+            await ctx.session.report_progress(number, 500, "working")
+        return types.CallToolResult(content=[types.TextContent(text="done")])
+
+    everything.do_echo = flood  # type: ignore[method-assign]
+    async with (
+        serve_app(everything.server.streamable_http_app()) as url,
+        McpSession([http(url)], tmp_path, tool_limits=ToolLimits(report_seconds=3600)) as session,
+    ):
+        await session.ready()
+        assert await session.done("web__echo", text="hi") == "done"
+        assert len(session.shown) == 1

@@ -123,7 +123,7 @@ async def test_results_become_content_and_model_parts(tmp_path: Path) -> None:
         assert session.asked == [
             ("every asks: which colour?", {"type": "object", "properties": {"colour": {"type": "string"}}})
         ]
-        assert await session.done("every__ask", field="api_key") == "decline None"
+        assert await session.done("every__ask", field="api_key") == "cancel None"
         assert len(session.asked) == 1
 
 

@@ -30,6 +30,7 @@ _MAX_TITLE: Final = 120
 _MAX_LISTED_NAME: Final = 256  # of names that are sent back to the server
 _MAX_URI: Final = 2000
 _MAX_ARGUMENTS: Final = 20
+_MAX_LISTED_TOOLS: Final = 5000
 
 
 class FeatureLists:
@@ -45,8 +46,12 @@ class FeatureLists:
         capabilities = self._client.server_capabilities
         client, limits = self._client, self._limits
         tools = prompts = resources = templates = ()
+        left_out: list[str] = []
         if capabilities.tools is not None:
-            tools = await self._list_all(client.list_tools, lambda page: page.tools, limits.tools)
+            # More are listed than are used, so that those left out can be named.
+            listed = await self._list_all(client.list_tools, lambda page: page.tools, _MAX_LISTED_TOOLS)
+            tools = listed[: limits.tools]
+            left_out += [clean_line(tool.name, _MAX_TITLE) for tool in listed[limits.tools :]]
         if capabilities.prompts is not None:
             prompts = await self._list_optional(
                 client.list_prompts, lambda page: page.prompts, limits.prompts
@@ -58,12 +63,15 @@ class FeatureLists:
             templates = await self._list_optional(
                 client.list_resource_templates, lambda page: page.resource_templates, limits.resources
             )
+        usable = {tool.name: found for tool in tools if (found := self._tool(tool)) is not None}
+        left_out += [clean_line(tool.name, _MAX_TITLE) for tool in tools if tool.name not in usable]
         return OfferedFeatures(
-            tuple(found for tool in tools if (found := self._tool(tool)) is not None),
+            tuple(usable.values()),
             tuple(self._prompt(prompt) for prompt in prompts if len(prompt.name) <= _MAX_LISTED_NAME),
             tuple(found for item in (*resources, *templates) if (found := self._resource(item)) is not None),
             clean(client.instructions or "", limits.description_chars),
             capabilities.resources is not None,
+            tuple(left_out),
         )
 
     async def _list_optional(

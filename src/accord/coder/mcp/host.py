@@ -6,13 +6,15 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.agent.elicitation import ElicitationAnswer
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.library_imports import preload_mcp_in_background
+from accord.coder.mcp.own_servers import user_servers
 from accord.coder.mcp.server import SessionMcpServer
-from accord.coder.mcp.server_features import McpPrompt, McpTool, Resources
+from accord.coder.mcp.server_features import McpPrompt, McpTool, Resources, read_resource
 from accord.coder.mcp.server_interface import (
     AcpRequest,
     McpHooks,
@@ -23,14 +25,18 @@ from accord.coder.mcp.server_interface import (
     clean_line,
     secrets_of_url,
 )
+from accord.coder.mcp.sign_in import McpSignIn
+from accord.coder.model_history import Part, TextPart
 from accord.coder.resources import write_stderr
 from accord.coder.tools.tool import Tool
-from accord.coder.tools.tool_context import ToolLimits
+from accord.coder.tools.tool_context import ToolContext, ToolLimits
 from accord.errors import AccordError
+from accord.paths import config_dir
 from accord.schema.base import Mismatch
 from accord.schema.client_requests import ElicitationSchema
 from accord.schema.codec import read
 from accord.schema.mcp import McpServer, McpServerHttp, McpServerSse, McpServerStdio
+from accord.text_width import count_text
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
@@ -41,6 +47,9 @@ _MAX_NAME_CHARS: Final = 64
 _INVALID_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _HASH_DIGITS: Final = 6
 _MAX_SERVER_NAME_CHARS: Final = 40
+_MENTION: Final = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9_.-]{1,40}):([^\s\"'`<>]{1,2000})")
+_MAX_MENTIONS: Final = 10
+_SHOWN_LEFT_OUT: Final = 20
 _RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
 
 
@@ -102,25 +111,28 @@ class McpHost:
         self._clock = clock
         self._tool_limits = tool_limits or ToolLimits()
         self._servers: dict[str, SessionMcpServer] = {}
+        self._context = partial(
+            ServerContext,
+            cwd=cwd,
+            roots=tuple(roots),
+            hooks=hooks,
+            limits=limits or McpLimits(),
+            clock=clock,
+            environment=environment,
+            acp=acp,
+            on_lost=_no_connection,
+            on_features_changed=_no_connection,
+        )
         for server in servers:
-            name = self._unique_name(server.name)
-            server_context = ServerContext(
-                name=name,
-                cwd=cwd,
-                roots=tuple(roots),
-                hooks=hooks,
-                limits=limits or McpLimits(),
-                clock=clock,
-                environment=environment,
-                secrets=_secrets(server),
-                acp=acp,
-                on_lost=_no_connection,
-                on_features_changed=_no_connection,
-            )
-            self._servers[name] = SessionMcpServer(server, server_context)
+            self._add(server)
         self._tool_names = FeatureNames("__", _RESOURCE_TOOLS)
         self._command_names = FeatureNames(":")
         self._resources = Resources(self._servers_with_resources)
+
+    def _add(self, server: McpServer) -> None:
+        name = self._unique_name(server.name)
+        server_context = self._context(name=name, secrets=_secrets(server), sign_in=McpSignIn(self._clock))
+        self._servers[name] = SessionMcpServer(server, server_context)
 
     def start(self) -> None:
         """Start all servers in the background."""
@@ -129,12 +141,38 @@ class McpHost:
         for server in self._servers.values():
             server.start()
 
+    def add_servers(self, servers: Sequence[McpServer]) -> None:
+        """Start more servers in the background, without those whose name is taken."""
+        for server in servers:
+            if clean_line(server.name, _MAX_SERVER_NAME_CHARS) not in self._servers:
+                self._add(server)
+        self.start()
+
+    def server(self, name: str) -> SessionMcpServer | None:
+        """The server with this name."""
+        return self._servers.get(name)
+
     def restart(self, name: str) -> bool:
         """Restart a failed server in the background. Return whether there is one of that name."""
         server = self._servers.get(name)
         if server is not None:
             server.restart()
         return server is not None
+
+    async def mentioned_resources(self, text: str, context: ToolContext) -> list[Part]:
+        """The resources that a prompt mentions as `@SERVER:URI`. One that cannot be read becomes a note."""
+        parts: list[Part] = []
+        mentions = dict.fromkeys(_MENTION.findall(text))
+        for name, uri in list(mentions)[:_MAX_MENTIONS]:
+            server = self._servers_with_resources().get(name)
+            if server is None:
+                continue
+            address = uri.rstrip(".,;:!?)")
+            known = {resource.uri for resource in server.features.resources}
+            outcome = await read_resource(server, uri if uri in known else address, context)
+            note = f"[the user mentioned @{name}:{address}, a resource of the MCP server {name}]"
+            parts += [TextPart(note), *outcome.parts]
+        return parts
 
     async def wait_started(self, seconds: float) -> None:
         """Wait until every server is ready or has failed, at most until `seconds` after its start."""
@@ -212,6 +250,11 @@ def _no_connection(*_: object) -> None:
 def start_servers(session: "CoderSession") -> McpHost:
     """Start the MCP servers of a session in the background."""
     agent_session = session.agent_session
+    own_servers, problems = user_servers(
+        session.resources.config.mapping, session.resources.config.file, config_dir()
+    )
+    for problem in problems:
+        session.spawn(agent_session.notice("MCP server not used", problem, severity="warning"))
     host = McpHost(
         agent_session.mcp_servers,
         cwd=agent_session.cwd,
@@ -220,14 +263,16 @@ def start_servers(session: "CoderSession") -> McpHost:
         clock=session.clock,
         acp=agent_session.mcp_request,
     )
-    host.start()
+    host.add_servers(own_servers)
     session.spawn(_report_commands(session, host))
     return host
 
 
 async def _report_commands(session: "CoderSession", host: McpHost) -> None:
     """Report the commands that were started for the client: as a notice, or on stderr."""
-    commands = [f"{state.name}: {state.command}" for state in host.states if state.command]
+    names = {clean_line(server.name, _MAX_SERVER_NAME_CHARS) for server in session.agent_session.mcp_servers}
+    of_client = [state for state in host.states if state.command and state.name in names]
+    commands = [f"{state.name}: {state.command}" for state in of_client]
     if not commands:
         return
     if session.agent_session.client.shows_notices:
@@ -257,30 +302,38 @@ class _Hooks:
         notice = self._session.agent_session.notice(f"MCP server {name} failed", reason, severity="warning")
         self._session.spawn(notice)
 
+    def left_out(self, name: str, tools: Sequence[str]) -> None:
+        """Name the tools that are not used."""
+        shown = ", ".join(tools[:_SHOWN_LEFT_OUT])
+        more = f" and {len(tools) - _SHOWN_LEFT_OUT} more; `/mcp {name}` lists them"
+        text = f"left out: {shown}{more if len(tools) > _SHOWN_LEFT_OUT else ''}"
+        title = f"{count_text(len(tools), 'tool')} of the MCP server {name} not used"
+        self._session.spawn(self._session.agent_session.notice(title, text, severity="warning"))
+
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
         """Show the user a form of a server.
 
-        Declines without a running turn, or if the client shows no forms.
+        Answers `cancel` without a running turn, or if the client shows no forms: the user saw nothing.
         """
         turn = self._turn()
         if turn is None or not turn.client.can_show_forms:
-            return "decline", None
+            return "cancel", None
         try:
             form = read(ElicitationSchema, schema)
             answer = await turn.elicit(message, form)
         except (Mismatch, AccordError):
-            return "decline", None  # a form that cannot be shown, or that asks for a secret
+            return "cancel", None  # a form that cannot be shown, or that asks for a secret
         return _action(answer), dict(answer.content) if answer else None
 
     async def elicit_url(self, message: str, url: str) -> str:
         """Ask the user to open a page for a server."""
         turn = self._turn()
         if turn is None or not turn.client.can_open_urls:
-            return "decline"
+            return "cancel"
         try:
             return _action(await turn.elicit_url(message, url))
         except AccordError:
-            return "decline"
+            return "cancel"
 
     def _turn(self) -> "Turn | None":
         turn = self._session.agent_session.turn

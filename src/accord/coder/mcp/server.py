@@ -26,6 +26,7 @@ from accord.trace.redaction import redact_command
 
 if TYPE_CHECKING:
     from accord.coder.mcp.server_connection import Mode, ServerConnection
+    from accord.coder.mcp.sign_in import McpSignIn, ShowAddress
 
 
 _LOG: Final = logging.getLogger("accord.coder.mcp")
@@ -97,7 +98,7 @@ class ConnectionTask:
 
     async def _run(self) -> None:
         limit = self._limits.connect_seconds
-        timer = self._clock.call_later(limit, self._connect_timeout)
+        self._timer = self._clock.call_later(limit, self._connect_timeout)
         try:
             await self._connect()
             self.reason = self._lost or "it was closed"
@@ -111,7 +112,8 @@ class ConnectionTask:
             )
             self.reason = f"the connection failed because of an internal error ({type(error).__name__})"
         finally:
-            timer.cancel()
+            self._timer.cancel()
+            await self._context.sign_in.finish()
             self.connection = None
             if self._lost is None:
                 self._lost = self.reason
@@ -172,7 +174,9 @@ class ConnectionTask:
         raise McpServerFailure(f"it did not list its features within {self._limits.list_seconds:g} s")
 
     def _connect_timeout(self) -> None:
-        if not self.started.done():
+        if self._context.sign_in.is_waiting:  # the time of the user does not count
+            self._timer = self._clock.call_later(self._limits.connect_seconds, self._connect_timeout)
+        elif not self.started.done():
             self.lost(f"it was not ready within {self._limits.connect_seconds:g} s")
             self.task.cancel()
 
@@ -218,6 +222,7 @@ class SessionMcpServer:
             len(features.prompts),
             len(features.resources),
             self.command,
+            len(features.left_out),
         )
 
     @property
@@ -255,6 +260,40 @@ class SessionMcpServer:
             self._start_task()
             self._notify(self._context.hooks.changed)
 
+    async def reconnect(self, show: "ShowAddress | None" = None) -> "asyncio.Future[None]":
+        """End the connection and connect again, also after giving up.
+
+        With `show` the user signs in: it gets the address of the page. The result is done when the server is
+        ready or has failed.
+        """
+        connection_task = self._connection_task
+        if connection_task is not None and not connection_task.task.done():
+            connection_task.close()
+            if not await within(
+                self._context.clock, 2 * self._limits.leave_seconds + 2, connection_task.task
+            ):
+                connection_task.task.cancel()
+                await asyncio.wait({connection_task.task})
+        self._losses = 0
+        self.sign_in.show = show
+        new_task = self._start_task()
+        self._notify(self._context.hooks.changed)
+        return new_task.started
+
+    @property
+    def started(self) -> "asyncio.Future[None]":
+        """Done when the connection is ready or has failed."""
+        return (self._connection_task or self._start_task()).started
+
+    @property
+    def sign_in(self) -> "McpSignIn":
+        return self._context.sign_in
+
+    @property
+    def url(self) -> str | None:
+        """The address, if it is on the network."""
+        return self._server.url if isinstance(self._server, McpServerHttp | McpServerSse) else None
+
     def _start_task(self) -> ConnectionTask:
         self._connection_task = ConnectionTask(
             self._server, self._context_of, self._mode, self._features_listed, self._connection_ended
@@ -262,9 +301,12 @@ class SessionMcpServer:
         return self._connection_task
 
     async def wait_started(self, seconds: float) -> None:
-        """Wait until it is ready or has failed, at most until `seconds` after its start."""
+        """Wait until it is ready or has failed, at most until `seconds` after its start.
+
+        Does not wait for a user who signs in.
+        """
         connection_task = self._connection_task
-        if connection_task is not None:
+        if connection_task is not None and not self.sign_in.is_waiting:
             remaining = connection_task.created_at + seconds - self._context.clock.now()
             if remaining > 0:
                 await within(self._context.clock, remaining, connection_task.started)
@@ -286,6 +328,8 @@ class SessionMcpServer:
         return replace(self._context, on_lost=connection_task.lost, on_features_changed=connection_task.stale)
 
     def _features_listed(self, connection_task: ConnectionTask, features: OfferedFeatures) -> None:
+        if features.left_out and features.left_out != self.features.left_out:
+            self._notify(self._context.hooks.left_out, self.name, features.left_out)
         self.features = features
         self._notify(self._context.hooks.changed)
 
@@ -299,7 +343,7 @@ class SessionMcpServer:
         self._notify(self._context.hooks.failed, self.name, connection_task.reason)
         self._notify(self._context.hooks.changed)
 
-    def _notify(self, hook: Callable[..., None], *args: str) -> None:
+    def _notify(self, hook: Callable[..., None], *args: object) -> None:
         try:
             hook(*args)
         except Exception as error:  # noqa: BLE001  (an error in the session must not break the connection)

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 import mcp_types as types
 from mcp.client import Client, ClientRequestContext, IncomingMessage
+from mcp.client.auth import OAuthFlowError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -62,13 +63,14 @@ _MAX_QUESTION: Final = 2000
 _MAX_URL: Final = 2000
 _MAX_FIELDS: Final = 50
 _FIELD_TYPES: Final = frozenset(("string", "number", "integer", "boolean", "array"))
-_DECLINE: Final = ElicitResult(action="decline")
+_NOT_ASKED: Final = ElicitResult(action="cancel")
+"""The answer to a question that the user did not see."""
 
 
 class ServerRequests:
     """Answers the requests of one server: questions to the user, and the roots of the session.
 
-    Declines whatever is unclear.
+    Cancels whatever is unclear.
     """
 
     def __init__(self, server_context: ServerContext) -> None:
@@ -88,9 +90,9 @@ class ServerRequests:
             if isinstance(params, ElicitRequestFormParams):
                 return await self._show_form(message, params)
             return await self._ask_to_open(message, params)
-        except Exception as error:  # noqa: BLE001  (an error in the session declines the question)
+        except Exception as error:  # noqa: BLE001  (an error in the session cancels the question)
             _LOG.error("a question of %s could not be asked (%s)", self._context.name, type(error).__name__)
-            return _DECLINE
+            return _NOT_ASKED
         finally:
             self.open -= 1
 
@@ -98,19 +100,19 @@ class ServerRequests:
         schema = clean_schema(params.requested_schema, _MAX_QUESTION)
         reason = form_refusal_reason(schema, params.message)
         if reason is not None:
-            _LOG.warning("a form of %s was declined without showing it: %s", self._context.name, reason)
-            return _DECLINE
+            _LOG.warning("a form of %s was canceled without showing it: %s", self._context.name, reason)
+            return _NOT_ASKED
         action, content = await self._context.hooks.elicit_form(message, schema)
         if action == "accept" and isinstance(content, dict):
             return ElicitResult(action="accept", content=content)
-        return ElicitResult(action="cancel") if action == "cancel" else _DECLINE
+        return ElicitResult(action="decline") if action == "decline" else _NOT_ASKED
 
     async def _ask_to_open(self, message: str, params: ElicitRequestURLParams) -> ElicitResult:
         if not is_openable(params.url):
-            _LOG.warning("%s asked to open an invalid address; declined", self._context.name)
-            return _DECLINE
+            _LOG.warning("%s asked to open an invalid address; canceled", self._context.name)
+            return _NOT_ASKED
         action = await self._context.hooks.elicit_url(message, params.url)
-        return ElicitResult(action=action) if action in ("accept", "cancel") else _DECLINE
+        return ElicitResult(action=action) if action in ("accept", "decline") else _NOT_ASKED
 
     async def roots(self, context: ClientRequestContext) -> ListRootsResult:
         """Return the roots of the session."""
@@ -190,6 +192,8 @@ def _describe_error(error: BaseException, clients: HttpClients | None) -> str:
             return error.message or f"it answered with error {error.code}"
         case NeverStarted():
             return str(error)
+        case OAuthFlowError():
+            return f"the sign-in failed: {error}"
         case httpx2.HTTPStatusError():
             return _describe_status(error.response.status_code)
         case ResponseTooLarge():
@@ -216,7 +220,10 @@ def _describe_first_fault(error: ValidationError) -> str:
 
 def _describe_status(status: int) -> str:
     if status in (401, 403):
-        return f"it refused the request with HTTP {status}; check its headers, such as the token"
+        return (
+            f"it refused the request with HTTP {status}; sign in with `/mcp login NAME`, "
+            "or check its headers, such as the token"
+        )
     if status == 404:
         return "there is nothing at its address (HTTP 404); check the address"
     return f"it answered with HTTP {status}"

@@ -1,5 +1,6 @@
 """Tools, resources and prompts of MCP servers, as tools of the agent and as slash commands."""
 
+import asyncio
 import json
 import re
 import shlex
@@ -98,7 +99,7 @@ class McpTool:
         call_arguments = read_object(self.name, arguments)
 
         async def run(report: Report) -> ToolOutcome:
-            reporter = _ProgressReporter(report)
+            reporter = _ProgressReporter(report, context)
 
             async def call(
                 connection: "ServerConnection", report_progress: "Callable[[], None]"
@@ -114,7 +115,7 @@ class McpTool:
             except McpServerFailure as failure:
                 return text_outcome(str(failure), failed=True)
             finally:
-                reporter.is_over = True
+                await reporter.aclose()
 
         async def preview() -> Sequence[ToolCallContent]:
             """Show the arguments: some clients show only title and content."""
@@ -132,27 +133,42 @@ class McpTool:
 
 
 class _ProgressReporter:
-    """Shows the latest progress of a call, one update at a time, none after its end."""
+    """Shows the latest progress of a call, a few times a second at most, and none after its end."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, context: ToolContext) -> None:
         self._report = report
+        self._context = context
         self._latest: str | None = None
-        self._busy = False
-        self.is_over = False
+        self._is_idle = True
+        self._task: asyncio.Task[None] | None = None
 
     async def show(self, progress: float, total: float | None, message: str | None) -> None:
         position = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
         text = clean_line(message or "", 300)
         self._latest = f"{text} ({position})" if text else position
-        if self._busy:
-            return
-        self._busy = True
-        try:
-            while self._latest is not None and not self.is_over:
-                text, self._latest = self._latest, None
-                await self._report(ToolProgress((Content(TextContent(text)),)))
-        finally:
-            self._busy = False
+        if self._is_idle:
+            self._is_idle = False
+            await self._show_latest()
+            self._task = asyncio.create_task(self._show_later())
+
+    async def _show_latest(self) -> None:
+        text, self._latest = self._latest, None
+        if text is not None:
+            await self._report(ToolProgress((Content(TextContent(text)),)))
+
+    async def _show_later(self) -> None:
+        """Show what came meanwhile, after a while."""
+        await self._context.clock.sleep(self._context.limits.report_seconds)
+        while self._latest is not None:
+            await self._show_latest()
+            await self._context.clock.sleep(self._context.limits.report_seconds)
+        self._is_idle = True
+
+    async def aclose(self) -> None:
+        """Stop showing progress."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 A = TypeVar("A", bound=ToolArguments)
@@ -203,14 +219,8 @@ class Resources:
     async def _prepare_read(self, arguments: ReadArguments, context: ToolContext) -> PreparedCall:
         server = self._find_server(arguments.server)
 
-        async def call(connection: "ServerConnection", report_progress: Callable[[], None]) -> ToolOutcome:
-            return await connection.read(arguments.uri, context)
-
         async def run(report: Report) -> ToolOutcome:
-            try:
-                return await server.request(call)
-            except McpServerFailure as failure:
-                return text_outcome(str(failure), failed=True)
+            return await read_resource(server, arguments.uri, context)
 
         title = one_line(f"{server.name}: read {arguments.uri}")
         return PreparedCall(title=title, subject=CallSubject(read_only=True), run=run)
@@ -223,6 +233,18 @@ class Resources:
                 f"{', '.join(servers) or 'none'}"
             )
         return servers[name]
+
+
+async def read_resource(server: SessionMcpServer, uri: str, context: ToolContext) -> ToolOutcome:
+    """Read a resource of a server. A failure is the outcome."""
+
+    async def call(connection: "ServerConnection", report_progress: Callable[[], None]) -> ToolOutcome:
+        return await connection.read(uri, context)
+
+    try:
+        return await server.request(call)
+    except McpServerFailure as failure:
+        return text_outcome(str(failure), failed=True)
 
 
 def _resource_list(servers: list[SessionMcpServer], max_chars: int) -> ToolOutcome:

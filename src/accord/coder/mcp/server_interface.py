@@ -5,14 +5,17 @@ Also cleans the text of servers.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from accord.clock import Clock
 from accord.coder.bounded_text import truncate
 from accord.errors import AccordError
+
+if TYPE_CHECKING:
+    from accord.coder.mcp.sign_in import McpSignIn
 
 Status: TypeAlias = Literal["connecting", "ready", "failed", "closed"]
 
@@ -38,6 +41,10 @@ class McpHooks(Protocol):
 
     def failed(self, name: str, reason: str) -> None:
         """A server failed, at its start or later. `reason` is one line, without the name."""
+        ...
+
+    def left_out(self, name: str, tools: Sequence[str]) -> None:
+        """A server lists more tools than are used. These are not used."""
         ...
 
     async def elicit_form(self, message: str, schema: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
@@ -107,6 +114,8 @@ class ServerState:
     resources: int = 0
     command: str = ""
     """The command line of a stdio server on one line, without secrets."""
+    left_out: int = 0
+    """The number of its tools that are not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,8 @@ class OfferedFeatures:
     instructions: str = ""
     has_resources: bool = field(default=False)
     """Whether it supports resources, even if it has none now."""
+    left_out: tuple[str, ...] = ()
+    """The tools that are not used, because there are too many or they are unusable."""
 
 
 # Text of servers is untrusted. Names and descriptions are shortened and lose invisible characters (controls,
@@ -346,6 +357,7 @@ class ServerContext:
     environment: Mapping[str, str] | None
     secrets: Secrets
     acp: AcpRequest | None
+    sign_in: "McpSignIn"
     on_lost: Callable[[str], None]
     """Call when the connection is lost, with the reason in one line without the name."""
     on_features_changed: Callable[[], None]

@@ -30,7 +30,7 @@ from mcp_types import (
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from accord.clock import OwnedTasks
 from accord.coder.mcp.server_interface import (
@@ -102,6 +102,7 @@ class HttpClients:
         self._url = server.url
         self._headers = {header.name: header.value for header in server.headers}
         self._max_bytes = server_context.limits.message_bytes
+        self._sign_in = server_context.sign_in
 
     def __call__(self, *_: Any, **__: Any) -> httpx2.AsyncClient:
         # No compression: a small response could expand to any size. No read timeout: calls have their own
@@ -110,8 +111,17 @@ class HttpClients:
             headers={**self._headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(_HTTP_SECONDS, read=None),
             event_hooks={"response": [self._limit_response]},
+            auth=self._auth(),
             trust_env=not _is_local(self._url),
         )
+
+    def _auth(self) -> httpx2.Auth | None:
+        """Signs the requests if the user has signed in, unless the headers of the server do."""
+        if any(name.lower() == "authorization" for name in self._headers):
+            return None
+        from accord.coder.mcp.oauth import oauth_provider
+
+        return oauth_provider(self._url, self._sign_in)
 
     async def _limit_response(self, response: httpx2.Response) -> None:
         if response.status_code >= 400:
@@ -171,16 +181,47 @@ _MAX_LEVELS: Final = 100
 _OBJECT_SCHEMA: Final = {"type": "object"}
 
 
-def repair_tool_list(item: SessionMessage | Exception) -> SessionMessage | Exception:
-    """Repair the entries of a list of tools. Drop unusable ones, so that one bad entry does not break it."""
+_CONTENT_TYPE: Final = TypeAdapter[Any](types.ContentBlock)
+_RESOURCE_TYPE: Final = TypeAdapter[Any](types.TextResourceContents | types.BlobResourceContents)
+
+
+def repair_result(item: SessionMessage | Exception) -> SessionMessage | Exception:
+    """Repair the entries of a result, so that one bad entry does not break it.
+
+    Unusable tools are dropped. Unusable content becomes a note.
+    """
     if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
         result = item.message.result
+        for key, kind in (("content", _CONTENT_TYPE), ("contents", _RESOURCE_TYPE)):
+            if isinstance(result.get(key), list):
+                result[key] = [_repair_content(entry, kind) for entry in cast(list[Any], result[key])]
+        if isinstance(result.get("messages"), list):
+            result["messages"] = [_repair_message(entry) for entry in cast(list[Any], result["messages"])]
         tools = result.get("tools")
         if isinstance(tools, list):
             result["tools"] = [
                 tool for entry in cast(list[Any], tools) if (tool := _repair_tool(entry)) is not None
             ]
     return item
+
+
+def _repair_content(entry: Any, kind: TypeAdapter[Any]) -> Any:
+    try:
+        kind.validate_python(entry, by_name=False)
+    except (ValidationError, RecursionError):
+        _LOG.warning("a server sent content that does not follow MCP")
+        name = cast(dict[str, Any], entry).get("type") if isinstance(entry, dict) else None
+        note = f"[{name if isinstance(name, str) else 'content'} that does not follow MCP was left out]"[:200]
+        if kind is _RESOURCE_TYPE:
+            return {"uri": "unusable:", "text": note}
+        return {"type": "text", "text": note}
+    return entry
+
+
+def _repair_message(entry: Any) -> Any:
+    message = cast(dict[str, Any], entry) if isinstance(entry, dict) else {}
+    role = message.get("role") if message.get("role") in ("user", "assistant") else "user"
+    return {"role": role, "content": _repair_content(message.get("content"), _CONTENT_TYPE)}
 
 
 def _repair_tool(entry: Any) -> dict[str, Any] | None:
@@ -403,7 +444,7 @@ class WatchedStream(_Received):
 
     async def receive(self) -> Incoming:
         try:
-            return repair_tool_list(await self._inner.receive())
+            return repair_result(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._on_end()
             raise

@@ -42,6 +42,7 @@ FILE_PURPOSES: Final[Mapping[str, str]] = {
 INSTRUCTIONS: Final = "instructions"
 """The purpose of instruction files, such as AGENTS.md, that a command wrote."""
 HOOKS: Final = "hooks"
+MCP_SERVERS: Final = "MCP servers"
 PURPOSES: Final = tuple(dict.fromkeys(FILE_PURPOSES.values()))
 
 _RULE_FILES: Final = (".accord/permissions.toml", ".accord/permissions.json")

@@ -19,6 +19,7 @@ from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.session.steering import Steering
 from accord.errors import NotFound, StoreError
+from accord.paths import config_folder
 from accord.policy.mode_names import MODES, Mode
 from accord.schema.content import Usage as TurnUsage
 from accord.schema.updates import Cost, PlanEntry, UsageUpdate
@@ -249,7 +250,7 @@ class CoderSession:
 
     async def start_background_work(self) -> None:
         """Start the MCP servers, offer the slash commands and list the models, once the session is open."""
-        if self.agent_session.mcp_servers:
+        if self.agent_session.mcp_servers or self._has_own_servers():
             from accord.coder.mcp.host import start_servers
 
             self.mcp = start_servers(self)
@@ -260,6 +261,13 @@ class CoderSession:
 
         await ask_for_models(self)
         await _clean_checkpoints(self.resources)
+
+    def _has_own_servers(self) -> bool:
+        """Whether the user's config may name MCP servers."""
+        names = self.resources.config.mapping.get("mcp", {})
+        return any(isinstance(value, dict) for value in dict(names).values()) or os.path.exists(
+            os.path.join(config_folder(), "mcp.json")
+        )
 
     def spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         """Run a task beside the turns, unless the session is closed."""

@@ -163,12 +163,19 @@ INIT: Final = BuiltInCommand(
 
 
 async def run_mcp(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
-    """`/mcp`: list the MCP servers of the session and their state."""
+    """`/mcp`: show the MCP servers of the session, restart one, or sign in to one."""
     servers = runtime.session.mcp
-    states = servers.states if servers is not None else ()
-    if not states:
-        return CommandReply("This session has no MCP servers. The client sets them when it opens a session.")
-    return CommandReply("\n".join(["MCP servers of this session:", "", *map(_server_line, states)]))
+    if servers is None or not servers.states:
+        return CommandReply(
+            "This session has no MCP servers. The client names them when it opens a session; "
+            "your own are in `[mcp.NAME]` of `config.toml`."
+        )
+    if not text.strip():
+        lines = [_server_line(state) for state in servers.states]
+        return CommandReply("\n".join(["MCP servers of this session:", "", *lines]))
+    from accord.coder.mcp.mcp_command import run_server_command
+
+    return CommandReply(await run_server_command(text, turn, servers, runtime.session.clock))
 
 
 def _server_line(state: "ServerState") -> str:
@@ -179,6 +186,8 @@ def _server_line(state: "ServerState") -> str:
     offered = [count_text(count, what) for count, what in counts if count]
     if offered:
         line += f"; {', '.join(offered)}"
+    if state.left_out:
+        line += f"; {count_text(state.left_out, 'tool')} left out"
     command = state.command.replace("`", "'")  # the text is within backticks
     return f"{line}; started with `{command}`" if command else line
 
@@ -212,7 +221,9 @@ class McpPromptCommand:
         return ModelPrompt((*parts, *await attachments(turn, runtime)))
 
 
-MCP: Final = BuiltInCommand("mcp", "Show the state of the MCP servers", None, run_mcp)
+MCP: Final = BuiltInCommand(
+    "mcp", "Show the MCP servers, restart one, or sign in", "[restart | login | logout] [SERVER]", run_mcp
+)
 
 
 async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:

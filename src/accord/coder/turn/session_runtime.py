@@ -30,6 +30,7 @@ from accord.coder.permissions.permission_gate import PermissionGate
 from accord.coder.permissions.project_files import (
     HOOKS,
     INSTRUCTIONS,
+    MCP_SERVERS,
     ProjectFiles,
     ask_trust,
     project_files,
@@ -149,8 +150,8 @@ class SessionRuntime:
         self.gate.turn_started()
         self.sandbox.turn_started()
         self.context_budget.prompt_received()
-        await self._wait_for_servers()
         await self._load_project_rules(turn)
+        await self._wait_for_servers()
         await self.offer_commands()
         if self.hooks is not None:
             self.hooks.turn_started()
@@ -158,9 +159,8 @@ class SessionRuntime:
         command = self.commands.find(name) if name else None
         if command is None:
             model = await self.model()
-            return await self._ask_model(
-                turn, model, await fitted_parts(turn.blocks, sees_images=model.sees_images), usage
-            )
+            parts = await fitted_parts(turn.blocks, sees_images=model.sees_images)
+            return await self._ask_model(turn, model, (*parts, *await self._mentions(turn, model)), usage)
         reply = await command.run(text, turn, self)
         if isinstance(reply, ModelPrompt):
             return await self._ask_model(turn, await self.model(), reply.parts, usage)
@@ -226,6 +226,13 @@ class SessionRuntime:
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
         return reason
+
+    async def _mentions(self, turn: Turn, model: Model) -> list[Part]:
+        """The resources of MCP servers that the prompt mentions."""
+        texts = [block.text for block in turn.blocks if isinstance(block, TextContent)]
+        if self.session.mcp is None or not any("@" in text for text in texts):
+            return []
+        return await self.session.mcp.mentioned_resources("\n".join(texts), self.context(turn, model))
 
     async def _submit_prompt(
         self, hooks: "SessionHooks", parts: tuple[Part, ...]
@@ -451,7 +458,7 @@ class SessionRuntime:
         """With the first prompt: apply the rules of the project if the user trusts them."""
         if self.project is not None:
             return
-        purposes = ["rules", HOOKS, INSTRUCTIONS]
+        purposes = ["rules", HOOKS, MCP_SERVERS, INSTRUCTIONS]
         project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=purposes)
         await ask_trust(project, trust_asker(turn), clock=self.session.clock)
         self.project = project  # set last: if the turn is canceled at the question, the next turn asks again
@@ -462,6 +469,24 @@ class SessionRuntime:
         for line in project.warnings():
             await turn.notice("Not used", line, severity="warning")
         await self._load_hooks(turn, project)
+        await self._start_project_servers(turn, project)
+
+    async def _start_project_servers(self, turn: Turn, project: ProjectFiles) -> None:
+        """Start the MCP servers of the trusted project files."""
+        session = self.session
+        files = [file for file in project.trusted.values() if file.purpose == MCP_SERVERS]
+        if not files:
+            return
+        from accord.coder.mcp.host import start_servers
+        from accord.coder.mcp.own_servers import project_servers
+
+        servers, problems = await asyncio.to_thread(project_servers, files, session.agent_session.cwd)
+        for line in problems:
+            await turn.notice("MCP server not used", line, severity="warning")
+        if servers and session.mcp is None:
+            session.mcp = start_servers(session)
+        if session.mcp is not None:
+            session.mcp.add_servers(servers)
 
     async def _load_hooks(self, turn: Turn, project: ProjectFiles) -> None:
         """Read the hooks of the user and of the trusted project files, if there are any."""
