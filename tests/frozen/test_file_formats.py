@@ -19,6 +19,9 @@ import pytest
 from tests.frozen.commands import FILES, MADE_IN, accord, place, sha256
 
 from accord.agent.tool_call_scope import PermissionAnswer
+from accord.cluster.cluster_backup import read_manifest
+from accord.coder.mcp.oauth import TokenFile
+from accord.coder.mcp.server_interface import McpServerFailure
 from accord.coder.models.credentials import read_keys, save_key
 from accord.coder.permissions.project_files import ask_trust, project_files
 from accord.errors import StoreError, UsageError
@@ -68,6 +71,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "permissions.json": ("policy/permission_store", _REFUSED),
     "chat.json": ("tui/chat_settings", _HERE + "newer_chat_settings_are_refused_and_kept"),
     "credentials.json": ("coder/models/credentials", _REFUSED),
+    "mcp-tokens.json": ("coder/mcp/oauth", _HERE + "newer_sign_ins_and_backups_are_refused"),
+    "backup.json": ("cluster/cluster_backup", _HERE + "newer_sign_ins_and_backups_are_refused"),
     "checkpoints.json": (
         "coder/files/checkpoint_store",
         "coder/files/test_checkpoints.py::test_a_newer_format_is_neither_used_nor_changed",
@@ -282,6 +287,20 @@ def test_newer_chat_settings_are_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(NewerFormat, match="update Accord"):
         write_setting("theme", "dark", file)
     assert json.loads(file.read_text()) == NEWER
+
+
+def test_newer_sign_ins_and_backups_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path))
+    tokens, backup = tmp_path / "config" / "mcp-tokens.json", tmp_path / "backup.json"
+    tokens.parent.mkdir()
+    for file in (tokens, backup):
+        file.write_text(json.dumps(NEWER))
+        file.chmod(0o600)
+    with pytest.raises(McpServerFailure, match="format 99, this one knows 1"):
+        TokenFile("https://mcp.example/").remove()
+    with pytest.raises(UsageError, match="format 99, this one knows 1"):
+        read_manifest(tmp_path, "accord")
+    assert json.loads(tokens.read_text()) == json.loads(backup.read_text()) == NEWER
 
 
 def test_newer_trust_gives_none_and_is_not_overwritten(first: Path) -> None:

@@ -17,9 +17,10 @@ from accord.cluster.connection import NatsMessage, NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import STREAM_NOT_FOUND, JetStream, with_retries
 from accord.cluster.streams import BUCKETS, StreamNames, stream_names
 from accord.errors import StoreError, UsageError
-from accord.private_files import private_opener, write_atomically
+from accord.file_format import FileFormat
+from accord.private_files import private_opener
 
-VERSION: Final = 1
+_FORMAT: Final = FileFormat()
 MANIFEST: Final = "backup.json"
 _NOT_SAVED: Final = frozenset({"nodes", "inbox", "tickets"})
 _CHUNK_BYTES: Final = 128 * 1024
@@ -39,7 +40,6 @@ class SavedStream(Struct, frozen=True):
 class BackupManifest(Struct, frozen=True):
     """The file `backup.json` of a backup."""
 
-    version: int
     prefix: str
     streams: list[SavedStream]
 
@@ -62,8 +62,8 @@ async def back_up(jetstream: JetStream, prefix: str, folder: Path) -> BackupMani
     buckets = [f"KV_{names.bucket(name)}" for name in BUCKETS if name not in _NOT_SAVED]
     _create_folder(folder)
     saved = [await _save(jetstream, name, folder) for name in (*logs, *buckets, names.audit_stream)]
-    manifest = BackupManifest(VERSION, prefix, saved)
-    write_atomically(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    manifest = BackupManifest(prefix, saved)
+    _FORMAT.write(folder / MANIFEST, manifest)
     return manifest
 
 
@@ -125,15 +125,13 @@ def read_manifest(folder: Path, prefix: str) -> BackupManifest:
     """The description of a backup. Raises UsageError."""
     path = folder / MANIFEST
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=BackupManifest)
+        manifest = _FORMAT.decode(path.read_bytes(), BackupManifest, path)
     except OSError as error:
         raise UsageError(
             f"{str(folder)!r} is not a whole backup: cannot read {MANIFEST} ({error.strerror})"
         ) from None
     except msgspec.MsgspecError as error:
         raise UsageError(f"{path} is damaged ({error})") from None
-    if manifest.version != VERSION:
-        raise UsageError(f"{path} has version {manifest.version}; this version of Accord reads {VERSION}")
     if manifest.prefix != prefix:
         raise UsageError(f"the backup has the prefix {manifest.prefix!r}, the cluster settings {prefix!r}")
     if any("/" in stream.file or stream.file.startswith(".") for stream in manifest.streams):
