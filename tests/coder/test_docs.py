@@ -109,8 +109,8 @@ def test_documented_context_limits_match_the_code() -> None:
         f"{system_prompt.FILE_BYTES // 1024} kB of each file and "
         f"{system_prompt.TOTAL_CHARS // 1024} kB in all",
         f"of more than {limits.resource_chars:,} characters",
-        f"up to {limits.images}, each up to {limits.image_bytes // 1024**2} MiB, "
-        f"{limits.images_bytes // 1024**2} MiB together",
+        f"up to {limits.images}, {limits.images_bytes // 1024**2} MiB together",
+        f"a file of more than {limits.image_bytes / 1024**2} MiB",
         f"{compaction.ASSUMED_SIZE:,} tokens",
         f"{user_prompt.TITLE_LIMIT} characters at most",
         f"about {round(prompt_size / 1000)} kB",

@@ -55,7 +55,7 @@ ADDED_OPTIONS = {
     "agent": BUDGETS,
     "doctor": ["--online"],
     "run": [*BUDGETS, "--output-schema", "--stderr", "--steer"],
-    "serve": ["--cluster", "--node"],
+    "serve": ["--cluster", "--front", "--node"],
     "serve token new": ["--cluster"],
     "serve token list": ["--cluster"],
     "serve token revoke": ["--cluster"],
@@ -64,6 +64,8 @@ ADDED_VARIABLES = ["ACCORD_NATS_PASSWORD", "ACCORD_PROJECT_DIR"]
 
 
 ADDED_COMMANDS = ("undo", "redo", "rewind")
+ADDED_HINTS = ("mcp",)
+"""Slash commands that take arguments now."""
 
 
 def without_additions(line: str) -> str:
@@ -72,6 +74,9 @@ def without_additions(line: str) -> str:
     for name in ADDED_COMMANDS:
         command = {"name": name, "description": "<text>", "input": {"hint": "<text>"}}
         line = line.replace(f",{compact(command)}", "")
+    for name in ADDED_HINTS:
+        command = {"name": name, "description": "<text>"}
+        line = line.replace(compact({**command, "input": {"hint": "<text>"}}), compact(command))
     return line
 
 

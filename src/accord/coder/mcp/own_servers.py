@@ -13,7 +13,6 @@ import msgspec
 from accord.coder.permissions.project_files import ProjectFile
 from accord.coder.user_config import mcp_server_tables
 from accord.errors import UsageError
-from accord.frontend.agent_config.agent_entry import read_mcp_servers
 from accord.policy.sandbox.command_environment import without_credentials
 from accord.schema.mcp import McpServer
 
@@ -64,6 +63,9 @@ def _servers_in(content: bytes, name: str) -> Any:
 def _read(
     sources: Iterable[tuple[Any, str]], folder: str, environ: Mapping[str, str], problems: list[str]
 ) -> tuple[list[McpServer], list[str]]:
+    # Not at the top: a thread imports this module, and the client library imports its own modules in a cycle.
+    from accord.frontend.agent_config.agent_entry import read_mcp_servers
+
     servers: dict[str, McpServer] = {}
     for value, source in sources:
         try:
