@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 from tests.cluster.nats_servers import RunningServer, jetstream_of
-from tests.gateway.book_contract import CHECKS
+from tests.gateway.book_contract import CHECKS, listed
 from tests.patience import PATIENCE
 
 from accord.cluster.book import ClusterBook, ClusterLog
@@ -213,11 +213,11 @@ async def test_a_session_that_comes_back_keeps_the_title_of_the_other_node(clust
     taken.append(SessionInfoUpdate(title="Second"))
     await _committed(second, taken)
     taken.close()
-    await _until(first, lambda: [found.summary.title for found in first.list()] == ["Second"])
+    await _until(first, lambda: [found.summary.title for found in listed(first)] == ["Second"])
     await first.open_log("a", "s1", "/project").claim()
-    assert [found.summary.title for found in first.list()] == ["Second"]
+    assert [found.summary.title for found in listed(first)] == ["Second"]
     await _until(second, lambda: [entry.node for entry in second.index] == ["n1"])
-    assert [found.summary.title for found in second.list()] == ["Second"]
+    assert [found.summary.title for found in listed(second)] == ["Second"]
 
 
 async def test_the_list_shows_titles_and_the_latest_first(cluster: Cluster) -> None:
@@ -229,13 +229,13 @@ async def test_the_list_shows_titles_and_the_latest_first(cluster: Cluster) -> N
     one = book.open_log("a", "one", "/project")
     one.append(TurnStarted([TextContent(text="again")]))
     await _committed(book, one)
-    assert [recorded.session_id for recorded in book.list("a", "/project/")] == ["one", "two"]
-    assert book.list("b") == []
-    assert book.list(cwd="/elsewhere") == []
+    assert [recorded.session_id for recorded in listed(book, "a", "/project/")] == ["one", "two"]
+    assert listed(book, "b") == []
+    assert listed(book, cwd="/elsewhere") == []
     titles = [("one", "Title one"), ("two", "Title two")]
-    await _until(other, lambda: [(found.session_id, found.summary.title) for found in other.list()] == titles)
+    await _until(other, lambda: [(one.session_id, one.summary.title) for one in listed(other)] == titles)
     restarted = await cluster.book("n3", "cc")
-    assert {found.session_id for found in restarted.list()} == {"one", "two"}
+    assert {found.session_id for found in listed(restarted)} == {"one", "two"}
 
 
 async def test_a_session_with_a_used_id_sets_the_earlier_one_aside(cluster: Cluster) -> None:
@@ -249,7 +249,7 @@ async def test_a_session_with_a_used_id_sets_the_earlier_one_aside(cluster: Clus
     late.append(_text("late"))
     await _committed(book, late)
     created = early.summary.created if early.summary else 0
-    assert {found.session_id for found in book.list()} == {"1", f"1~{created}"}
+    assert {found.session_id for found in listed(book)} == {"1", f"1~{created}"}
     assert _texts(await _read(book.open_log("a", "1", "/project"))) == "late"
     aside = book.open_log("a", f"1~{created}", "/project")
     assert _texts(await _read(aside)) == "early"

@@ -11,6 +11,7 @@ import pytest
 from tests.patience import PATIENCE
 
 from accord.errors import InvalidRequest, StoreError
+from accord.frontend.recording import RecordedSession
 from accord.gateway.contracts import Book, LogReader, SessionLog
 from accord.schema import AgentMessageChunk, SessionUpdate, TextContent, ToolCall
 from accord.session import Event, SessionOpened, TurnEnded, TurnStarted, text_of
@@ -47,6 +48,11 @@ async def committed(book: Book, log: SessionLog) -> None:
     log.when(log.noted, done.set_result)
     book.commit()
     assert await asyncio.wait_for(done, PATIENCE) is None
+
+
+def listed(book: Book, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
+    """The sessions of all pages."""
+    return [recorded for page in book.pages(agent, cwd) for recorded in page]
 
 
 async def rest(reader: LogReader) -> list[SessionUpdate]:
@@ -95,7 +101,7 @@ async def another_gateway_reads_what_was_committed(backend: BookBackend) -> None
     recorded = other.find("agent", "s1")
     assert recorded is not None
     assert recorded.summary.cwd == "/work"
-    assert [found.session_id for found in other.list("agent")] == ["s1"]
+    assert [found.session_id for found in listed(other, "agent")] == ["s1"]
     assert other.find("agent", "s2") is None
     log.close()
     theirs = other.open_log("agent", "s1", "/work")
@@ -162,7 +168,23 @@ async def a_new_session_keeps_an_earlier_log_with_its_id(backend: BookBackend) -
     earlier.close()
     log = await new_log(book)
     assert await rest(log.reader()) == []
-    assert len(book.list("agent")) == 2
+    assert len(listed(book, "agent")) == 2
+
+
+@check
+async def sessions_are_listed_in_pages_from_a_time_on(backend: BookBackend) -> None:
+    book = await backend.open()
+    for number in range(60):
+        log = await new_log(book, f"s{number}")
+        log.close()
+    await backend.settle()
+    pages = list(book.pages())
+    assert len(pages) > 1
+    everything = [recorded for page in pages for recorded in page]
+    assert [recorded.session_id for recorded in everything] == [f"s{number}" for number in range(59, -1, -1)]
+    middle = everything[30].summary.updated
+    later = [recorded for page in book.pages(before=middle) for recorded in page]
+    assert later == [recorded for recorded in everything if recorded.summary.updated <= middle]
 
 
 @check

@@ -418,6 +418,29 @@ async def test_the_session_overview_shows_idle_running_and_waiting(audit: AuditL
             pass
 
 
+async def test_the_session_list_is_read_in_pages_and_filtered_by_words(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client()
+        for number in range(1, 8):
+            await open_session(harness, client, tmp_path, f"s{number}")
+        pages, cursor = [], None
+        while True:
+            page = await client.call("_accord/sessions", {"limit": 3, "cursor": cursor})
+            pages.append([entry["sessionId"] for entry in page["sessions"]])
+            if (cursor := page.get("nextCursor")) is None:
+                break
+        assert pages == [["s7", "s6", "s5"], ["s4", "s3", "s2"], ["s1"]]
+        harness.agent.tell("s4", {"sessionUpdate": "session_info_update", "title": "Mend the parser"})
+        await client.update()
+        found = await client.call("_accord/sessions", {"query": f"PARSER {tmp_path.name}", "limit": 3})
+        assert [entry["sessionId"] for entry in found["sessions"]] == ["s4"]
+        assert "nextCursor" not in found
+        for wrong in ({"limit": 0}, {"limit": True}, {"cursor": "x"}, {"cursor": "1.-2"}, {"query": 1}):
+            assert (await client.error("_accord/sessions", wrong))["code"] == -32602
+
+
 async def test_boolean_options_go_only_to_clients_that_support_them(audit: AuditLog, tmp_path: Path) -> None:
     switch = {"type": "boolean", "id": "web", "name": "Web", "currentValue": True}
     choice = {

@@ -5,7 +5,7 @@ gets a new epoch, and what an earlier writer left open is closed.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from logging import getLogger
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -48,6 +48,7 @@ from accord.store.session_summary import (
 LOG = getLogger("accord.cluster")
 
 _CLOSE_SECONDS: Final = 10.0
+_LIST_PAGE: Final = 50
 _RELEASE_SECONDS: Final = 1.0
 """How long a claim waits for an owner that has just closed the session."""
 _RELEASE_PAUSE: Final = 0.05
@@ -188,8 +189,12 @@ class ClusterBook:
         entry = self.index.find(agent, session_id)
         return None if entry is None else entry.recorded
 
-    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
-        return self.index.list(agent, cwd)
+    def pages(
+        self, agent: str | None = None, cwd: str | None = None, before: int | None = None
+    ) -> Iterator[Sequence[RecordedSession]]:
+        found = self.index.list(agent, cwd, before)
+        for start in range(0, len(found), _LIST_PAGE):
+            yield found[start : start + _LIST_PAGE]
 
     def owners(self) -> dict[str, SessionOwner]:
         return {}

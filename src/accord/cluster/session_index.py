@@ -98,14 +98,17 @@ class SessionIndex:
         """The session whose log has this id."""
         return next((entry for entry in self._entries.values() if entry.log == log), None)
 
-    def list(self, agent: str | None, cwd: str | None) -> list[RecordedSession]:
-        """The sessions of an agent and a folder, or all; most recently used first."""
+    def list(self, agent: str | None, cwd: str | None, before: int | None = None) -> list[RecordedSession]:
+        """The sessions of an agent and a folder, or all, used last at a time or earlier; most recently used
+        first.
+        """
         folder = None if cwd is None else normalized_folder(cwd)
         found = [
             entry
             for entry in self._entries.values()
             if (agent is None or entry.agent == agent)
             and (folder is None or normalized_folder(entry.summary.cwd) == folder)
+            and (before is None or entry.summary.updated <= before)
         ]
         found.sort(key=lambda entry: (entry.summary.updated, entry.log), reverse=True)
         return [entry.recorded for entry in found]

@@ -5,7 +5,7 @@ session id, so the key of a log is the agent's name and the id. A failure to rec
 stops a turn.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, get_args
 
@@ -14,6 +14,7 @@ from accord.client.client_session import ClientSession
 from accord.errors import NotFound, StoreError
 from accord.session import Event
 from accord.store import Journal, Lease, SessionSummary, Store, open_store, store_path
+from accord.store.contract import cursor_at
 from accord.trace.redaction import redact_command_line
 
 NAME: Final = "client"
@@ -51,12 +52,21 @@ class RecordedSessions:
 
     def list(self, cwd: str | None = None, *, agent: str | None = None) -> Iterator[RecordedSession]:
         """The sessions of a directory and an agent, or all; the most recently used first."""
-        cursor: str | None = None
+        for page in self.pages(cwd, agent=agent):
+            yield from page
+
+    def pages(
+        self, cwd: str | None = None, *, agent: str | None = None, before: int | None = None
+    ) -> Iterator[Sequence[RecordedSession]]:
+        """The same in pages, each read when it is asked for.
+
+        `before`: only those that were last used at this time or earlier.
+        """
+        cursor = None if before is None else cursor_at(before, cwd, agent=agent, archived="include")
         writers = self.store.writers()
         while True:
             page = self.store.list(cwd, agent=agent, archived="include", cursor=cursor)
-            for summary in page.sessions:
-                yield _recorded(summary, writers.get(summary.session_id))
+            yield [_recorded(summary, writers.get(summary.session_id)) for summary in page.sessions]
             cursor = page.next_cursor
             if cursor is None:
                 return

@@ -11,7 +11,7 @@ The rules of the logs:
 * one process writes to a log at a time. A writer that was replaced can add no record.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -191,8 +191,14 @@ class Book(Protocol):
         """Return the stored session; None if there is none."""
         ...
 
-    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
-        """List the stored sessions, most recently used first."""
+    def pages(
+        self, agent: str | None = None, cwd: str | None = None, before: int | None = None
+    ) -> Iterator[Sequence[RecordedSession]]:
+        """Yield the stored sessions in pages, most recently used first.
+
+        `before`: only those that were last used at this time (in microseconds since 1970) or earlier. A
+        page is read when it is asked for, so that the caller can let other tasks run between two.
+        """
         ...
 
     def owners(self) -> dict[str, SessionOwner]:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import Raw
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
-from accord.errors import AccordError, NotFound, StoreError
+from accord.errors import AccordError, InvalidParams, NotFound, StoreError
 from accord.frontend.file_index import FileIndexes
 from accord.frontend.recording import RecordedSession
 from accord.gateway.access.access_contracts import AuditSink
@@ -43,6 +43,7 @@ T = TypeVar("T")
 IDLE_SECONDS: Final = 15 * 60.0
 """How long an agent may be unused before it is stopped."""
 _IDLE_CHECK_SECONDS: Final = 30.0
+_MAX_CURSOR_DIGITS: Final = 18
 
 
 class Gateway:
@@ -483,20 +484,37 @@ class SessionOverview:
         if pending.session is not None:
             self.notify_changed(pending.session)
 
-    def list_sessions(self, rights: TokenRights) -> list[dict[str, Any]]:
-        """List the sessions that the token covers, most recently used first."""
+    async def list_sessions(
+        self, rights: TokenRights, query: str = "", limit: int | None = None, cursor: str | None = None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """List the sessions that the token covers, most recently used first, and the cursor of the rest.
+
+        `query` are words that title, agent or folders contain. Raises InvalidParams for an unknown cursor.
+        """
         self._gateway.book.commit()
+        words = query.casefold().split()
+        before, skipped = (None, 0) if cursor is None else _read_list_cursor(cursor)
         entries: list[dict[str, Any]] = []
         owners = self._gateway.book.owners()
-        for recorded in self._gateway.book.list():
-            entry = self._recorded_entry(recorded, rights)
-            if entry is None:
-                continue
-            summary = recorded.summary
-            if (owner := owners.get(summary.session_id)) is not None:
-                entry["owner"] = owner
-            entries.append(entry)
-        return entries
+        last_used, at_that_time = before, 0
+        for page in self._gateway.book.pages(before=before):
+            for recorded in page:
+                summary = recorded.summary
+                if summary.updated != last_used:
+                    last_used, at_that_time = summary.updated, 0
+                at_that_time += 1
+                if last_used == before and at_that_time <= skipped:
+                    continue
+                entry = self._recorded_entry(recorded, rights)
+                if entry is None or not _contains_words(entry, words):
+                    continue
+                if (owner := owners.get(summary.session_id)) is not None:
+                    entry["owner"] = owner
+                if len(entries) == limit:
+                    return entries, f"{last_used}.{at_that_time - 1}"
+                entries.append(entry)
+            await asyncio.sleep(0)  # let other tasks run
+        return entries, None
 
     def _recorded_entry(self, recorded: RecordedSession, rights: TokenRights) -> dict[str, Any] | None:
         """The entry of a stored session; None if no agent here has it, or the token does not cover it."""
@@ -555,6 +573,23 @@ class SessionOverview:
             params = {"removed": {"agent": agent, "sessionId": session_id}}
             body = encode(Notification("_accord/sessions", params))
             self._gateway.outbox.post(clients, OutgoingFrame(body), None)
+
+
+def _read_list_cursor(cursor: str) -> tuple[int, int]:
+    """When the last sessions of the page before were used, and how many of that time it had."""
+    last_used, _, at_that_time = cursor.partition(".")
+    if not (_is_number(last_used) and _is_number(at_that_time)):
+        raise InvalidParams(f"unknown cursor {cursor[:40]!r}; list the sessions again without one")
+    return int(last_used), int(at_that_time)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_CURSOR_DIGITS
+
+
+def _contains_words(entry: dict[str, Any], words: Sequence[str]) -> bool:
+    text = f"{entry.get('title', '')}\n{entry['agent']}\n{entry['cwd']}".casefold()
+    return all(word in text for word in words)
 
 
 def _session_entry(

@@ -7,7 +7,7 @@ record.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, islice
 from logging import getLogger
@@ -87,12 +87,13 @@ class FileBook:
             LOG.error("%s", error)
             return None
 
-    def list(self, agent: str | None = None, cwd: str | None = None) -> list[RecordedSession]:
+    def pages(
+        self, agent: str | None = None, cwd: str | None = None, before: int | None = None
+    ) -> Iterator[Sequence[RecordedSession]]:
         try:
-            return list(self.records.list(cwd, agent=agent))
+            yield from self.records.pages(cwd, agent=agent, before=before)
         except StoreError as error:
             LOG.error("%s", error)
-            return []
 
     async def delete(self, agent: str, session_id: str) -> bool:
         recorded = self.find(agent, session_id)

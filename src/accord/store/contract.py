@@ -181,6 +181,7 @@ Archived: TypeAlias = Literal["exclude", "include", "only"]
 
 PAGE_LIMIT: Final[int] = 1000
 _MAX_SHOWN_CURSOR: Final = 60
+_MAX_NUMBER: Final = (1 << 63) - 1
 
 
 class CursorPosition(NamedTuple):
@@ -234,6 +235,11 @@ def cursor_after(query: SessionQuery, position: CursorPosition) -> str:
     body = json.encode(tuple(position))
     signed = b"%08x." % crc32(body, query.checksum) + body
     return urlsafe_b64encode(signed).decode().rstrip("=")
+
+
+def cursor_at(updated: int, cwd: str | None, *, agent: str | None, archived: Archived) -> str:
+    """The cursor of the sessions that were last used at this time (in microseconds since 1970) or earlier."""
+    return cursor_after(session_query(cwd, agent, archived, False, 1), CursorPosition(updated, _MAX_NUMBER))
 
 
 def parse_cursor(query: SessionQuery, cursor: str) -> CursorPosition:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MAX_FILES: Final = 200
 _MAX_FOLDERS: Final = 1000
+_MAX_SESSIONS: Final = 500
+"""Of one page."""
 
 
 def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
@@ -48,12 +50,20 @@ def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode({"agents": result}))
 
 
-def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
-    """List the sessions of all agents that the token covers; `subscribe` turns change notifications on or
-    off.
+async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
+    """List the sessions of all agents that the token covers, in pages if there is a `limit`; `subscribe`
+    turns change notifications on or off.
     """
-    client.wants_sessions = _bool_param(_params(call), "subscribe", client.wants_sessions)
-    call.answer(encode({"sessions": client.gateway.overview.list_sessions(client.rights)}))
+    params = _params(call)
+    client.wants_sessions = _bool_param(params, "subscribe", client.wants_sessions)
+    limit = params.get("limit")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise InvalidParams("Invalid params: `limit` must be a positive number")
+    cursor = None if params.get("cursor") is None else _text_param(params, "cursor")
+    sessions, next_cursor = await client.gateway.overview.list_sessions(
+        client.rights, _text_param(params, "query", ""), limit and min(limit, _MAX_SESSIONS), cursor
+    )
+    call.answer(encode(_without_none(sessions=sessions, nextCursor=next_cursor)))
 
 
 def list_inbox(client: "GatewayClient", call: "ClientCall") -> None:

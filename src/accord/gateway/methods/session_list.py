@@ -1,5 +1,6 @@
 """Lists the sessions of the agent and of the gateway as one list; closes and deletes sessions."""
 
+import asyncio
 import base64
 import binascii
 from typing import TYPE_CHECKING, Final
@@ -51,14 +52,16 @@ async def visible_sessions(
     owners = gateway.book.owners()
     owned: dict[str, SessionOwner] = {}
     unused: set[str] = set()
-    for recorded in gateway.book.list(agent.name, cwd):
-        info = recorded.summary.info()
-        if (owner := owners.get(info.session_id)) is not None:
-            owned[recorded.session_id] = owner
-        info.session_id = recorded.session_id
-        sessions[info.session_id] = info
-        if used_only and not recorded.summary.is_used:
-            unused.add(info.session_id)
+    for page in gateway.book.pages(agent.name, cwd):
+        for recorded in page:
+            info = recorded.summary.info()
+            if (owner := owners.get(info.session_id)) is not None:
+                owned[recorded.session_id] = owner
+            info.session_id = recorded.session_id
+            sessions[info.session_id] = info
+            if used_only and not recorded.summary.is_used:
+                unused.add(info.session_id)
+        await asyncio.sleep(0)  # let other tasks run
     try:
         upstream = await agent.ensure_started()
         if agent.supports("session/list"):
