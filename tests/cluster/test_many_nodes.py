@@ -251,6 +251,46 @@ async def test_a_session_of_a_stopped_node_opens_elsewhere_if_its_folder_is_ther
         assert (entry.node, entry.epoch) == ("b", 2)
 
 
+async def test_two_agents_that_count_their_sessions_are_told_apart(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        at_a, at_b = await a.harness.client(), await b.harness.client()
+        await asyncio.gather(  # at the same time: one of them gets the id
+            open_session(a.harness, at_a, tmp_path, "s0"), open_session(b.harness, at_b, tmp_path, "s0")
+        )
+        assert await open_session(a.harness, at_a, tmp_path) == "s1"
+        asked = at_b.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        new = await b.harness.agent.until_method("session/new")
+        b.harness.agent.tell("s1", {"sessionUpdate": "current_mode_update", "currentModeId": "early"})
+        b.harness.agent.reply(new, {"sessionId": "s1"})
+        b.harness.agent.tell("s1", {"sessionUpdate": "current_mode_update", "currentModeId": "late"})
+        assert (await at_b.answer_to(asked))["result"]["sessionId"] == "s1~b"
+        modes = [(await at_b.until_method("session/update"))["params"] for _ in range(2)]
+        assert [mode["update"]["currentModeId"] for mode in modes] == ["early", "late"]
+        assert {mode["sessionId"] for mode in modes} == {"s1~b"}
+
+        client = await a.harness.client()  # at the other node
+        await client.load("s1~b", str(tmp_path))
+        prompted = client.prompt("s1~b")
+        request = await b.harness.agent.until_method("session/prompt")
+        assert request["params"]["sessionId"] == "s1"
+        asked = b.harness.agent.ask("session/request_permission", {"sessionId": "s1", **ASK})
+        question = await client.until_method("session/request_permission")
+        assert question["params"]["sessionId"] == "s1~b"
+        client.reply(question, {"outcome": {"outcome": "cancelled"}})
+        assert "result" in await b.harness.agent.answer_to(asked)
+        b.harness.agent.reply(request, {"stopReason": "end_turn"})
+        await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
+        listing = at_b.ask("session/list", {})
+        listed = [{"sessionId": "s1", "cwd": str(tmp_path), "updatedAt": "2999-01-01T00:00:00Z"}]
+        b.harness.agent.reply(await b.harness.agent.until_method("session/list"), {"sessions": listed})
+        sessions = (await at_b.answer_to(listing))["result"]["sessions"]
+        newest = [session["sessionId"] for session in sessions if session["updatedAt"].startswith("2999")]
+        assert newest == ["s1~b"]
+
+
 async def test_a_session_whose_node_is_gone_can_be_read_and_goes_on_when_it_is_back(
     server: RunningServer, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from accord.cluster.log_reader import ClusterLogReader
 from accord.cluster.log_writer import LeaseEnded, LogPosition, LogWriter, SessionMoved
 from accord.cluster.placement import Placement
 from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
+from accord.cluster.session_names import ClusterNames
 from accord.cluster.streams import ClusterStreams, LogAddress
 from accord.errors import InvalidRequest, SessionInUse, StoreError
 from accord.frontend.recording import RecordedSession
@@ -109,6 +110,7 @@ class ClusterBook:
         self.index: SessionIndex = SessionIndex(streams, self.tasks)
         self._dirty: set[ClusterLog] = set()
         self._logs: dict[str, ClusterLog] = {}
+        self.names: ClusterNames = ClusterNames(self)
 
     async def start(self) -> None:
         """Read the index. Raises StoreError."""
@@ -141,23 +143,26 @@ class ClusterBook:
         *,
         new: bool = False,
     ) -> "ClusterLog":
-        self._check_lease(session_id)
+        self.check_lease(session_id)
+        if new and (reserved := self.names.take_reserved(agent, session_id)) is not None:
+            return reserved
         entry = self.index.find(agent, session_id)
         if entry is not None and not new:
             log = self._logs.setdefault(entry.log, ClusterLog(self, entry))
             log.refresh(entry)
             return log
-        if entry is not None and entry.node != self.node and self.is_alive(entry.node):
-            raise InvalidRequest(
-                f"node {entry.node} has a session with the id {session_id} of agent {agent}; an agent that "
-                "counts its sessions can be used on one node of a cluster"
-            )
-        additional_folders = tuple(additional_folders)
+        log, patch = self.new_log(agent, session_id, cwd, tuple(additional_folders))
+        self.index.show(log.entry)
+        log.create(patch, self.tasks.start(log.register(replaced=entry)))
+        return log
+
+    def new_log(
+        self, agent: str, session_id: str, cwd: str, additional_folders: tuple[str, ...], agent_id: str = ""
+    ) -> "tuple[ClusterLog, bytes]":
+        """A log that nothing knows yet, and the payload of its first record."""
         log_id = new_log_id()
         stream = self.streams.names.log_stream(shard_of(log_id, self.streams.formats.shards))
         patch = opening_patch(cwd, agent, additional_folders)
-        summary = first_summary(log_id, now_micros(), patch)
-        folders = (cwd, *additional_folders)
         created = IndexEntry(
             agent,
             session_id,
@@ -167,16 +172,15 @@ class ClusterBook:
             self.incarnation,
             1,
             0,
-            summary,
-            self.placement(agent, folders),
+            first_summary(log_id, now_micros(), patch),
+            self.placement(agent, (cwd, *additional_folders)),
+            agent_id,
         )
-        log = ClusterLog(self, created)
-        self._logs[log_id] = log
-        self.index.show(created)
-        log.create(encode(patch), replaced=entry)
-        return log
+        log = self._logs[log_id] = ClusterLog(self, created)
+        return log, encode(patch)
 
-    def _check_lease(self, session_id: str) -> None:
+    def check_lease(self, session_id: str) -> None:
+        """Raise InvalidRequest if this node may open no session now."""
         try:
             self.fence.check()
         except Fenced as error:
@@ -277,6 +281,11 @@ class ClusterLog:
     @property
     def id(self) -> str:
         return self._entry.log
+
+    @property
+    def entry(self) -> IndexEntry:
+        """Its entry in the list of sessions."""
+        return self._entry
 
     @property
     def stream(self) -> str:
@@ -390,22 +399,25 @@ class ClusterLog:
 
     # -- becoming and ceasing to be the writer
 
-    def create(self, patch: bytes, *, replaced: IndexEntry | None) -> None:
+    def create(self, patch: bytes, registering: asyncio.Task[None] | None = None) -> None:
         """Begin a new log: its first commit waits until the index has its entry."""
         writer = self._new_writer(LogPosition(epoch=1))
-        writer.ready = self._book.tasks.start(self._register(replaced))
+        writer.ready = registering
         writer.add(OWNER, self._owner_payload(1))
         writer.add(SESSION, patch)
         self._writer = writer
         self._book.add_dirty(self)
 
-    async def _register(self, replaced: IndexEntry | None) -> None:
-        """Write the index entry of a new session. The entry that has its id gets another one first."""
+    async def register(self, *, replaced: IndexEntry | None) -> None:
+        """Write the index entry of a new session. The entry that has its id gets another one first.
+
+        Raises SessionMoved if another node was faster, and StoreError.
+        """
         index = self._book.index
         try:
             if replaced is not None:
                 aside = structs.replace(
-                    replaced, session_id=f"{replaced.session_id}~{replaced.summary.created}"
+                    replaced, session_id=f"{replaced.session_id}~{replaced.summary.created}", agent_id=""
                 )
                 await index.write(aside, new=True)
                 await index.remove(replaced.agent, replaced.session_id, replaced.log)
@@ -490,6 +502,7 @@ class ClusterLog:
             entry.agent,
             entry.session_id,
             entry.placement,
+            entry.agent_id,
         )
         return encode(owner)
 

@@ -108,6 +108,7 @@ class _FoldedLog:
             self._reader.last,
             summary,
             owner.placement,
+            owner.agent_id,
         )
 
 
@@ -162,7 +163,7 @@ async def rebuild_index(streams: ClusterStreams) -> RebuildReport:
 
 
 def _set_aside(entry: IndexEntry) -> IndexEntry:
-    return structs.replace(entry, session_id=f"{entry.session_id}~{entry.summary.created}")
+    return structs.replace(entry, session_id=f"{entry.session_id}~{entry.summary.created}", agent_id="")
 
 
 async def _write(jetstream: JetStream, index: Bucket, key: str, entry: IndexEntry) -> bool:

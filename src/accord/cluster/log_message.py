@@ -49,6 +49,8 @@ class OwnerRecord(Struct, frozen=True, omit_defaults=True):
     agent: str = ""
     session_id: str = ""
     placement: Placement = Placement()
+    agent_id: str = ""
+    """The agent's own id of the session, if it is another one."""
 
 
 class CommitHead(Struct, frozen=True, gc=False):

@@ -43,6 +43,8 @@ class IndexEntry(Struct, frozen=True, omit_defaults=True):
     summary: SessionSummary
     """Its `session_id` is the id of the log."""
     placement: Placement = Placement()
+    agent_id: str = ""
+    """The agent's own id of the session, if it is another one."""
     state: str = "idle"
     """What the session does at its node: `running`, `waiting` or `idle`."""
 

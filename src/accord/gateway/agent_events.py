@@ -153,7 +153,11 @@ class AgentEvents:
     def deliver_early_updates(self, agent: HostedAgent, session: LiveSession) -> None:
         """Handle the updates that arrived before the session was named."""
         early_updates = self._early_updates.pop(agent.name, [])
+        renamed = None if agent.upstream is None else agent.upstream.renamed
         for update, frame in early_updates:
+            if renamed is not None and renamed.own_id(session.id) == update.session_id:
+                update = SessionNotification(session.id, update.update)
+                frame = encode(Notification("session/update", update))
             if update.session_id == session.id:
                 self.on_update(agent, update, frame)
             else:

@@ -11,7 +11,7 @@ The rules of the logs:
 * one process writes to a log at a time. A writer that was replaced can add no record.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -157,8 +157,33 @@ class SessionLog(Protocol):
         ...
 
 
+class SessionNames(Protocol):
+    """The ids of sessions in a cluster, where two agents that count their sessions use the same ones."""
+
+    async def reserve(self, agent: str, own_id: str, cwd: str, additional_folders: Iterable[str]) -> str:
+        """Create the log of a session that the agent has just created, and return the id for it.
+
+        It is the agent's own one, or one with `~` in it if another node has a session with that id.
+        Raises StoreError and InvalidRequest.
+        """
+        ...
+
+    def own_id(self, agent: str, session_id: str) -> str:
+        """Return the agent's own id of a session."""
+        ...
+
+    def renamed(self, agent: str) -> Mapping[str, str]:
+        """Return the sessions of this node with another id than the agent's, by the agent's."""
+        ...
+
+
 class Book(Protocol):
     """The logs of all sessions of all agents. Finding and listing read a local catalog and never wait."""
+
+    @property
+    def names(self) -> SessionNames | None:
+        """Names new sessions, in a cluster; None if agents do."""
+        ...
 
     @property
     def uncommitted(self) -> bool:

@@ -66,7 +66,8 @@ class Gateway:
         self.outbox: Outbox = Outbox(book)
         self.agent_events: AgentEvents = AgentEvents(self)
         self.agents: dict[str, HostedAgent] = {
-            source.name: HostedAgent(source, self.agent_events, clock, fence) for source in sources
+            source.name: HostedAgent(source, self.agent_events, clock, fence, book.names)
+            for source in sources
         }
         self.default_agent: HostedAgent | None = next(iter(self.agents.values()), None)
         self.sessions: LiveSessions = LiveSessions(book)
@@ -216,8 +217,8 @@ class Gateway:
         """
         earlier = self.sessions.find(agent.name, session_id)
         if earlier is not None:
-            if earlier.open_at_agent and earlier.folders == (cwd, *additional_folders):
-                return earlier  # the agent shares one session between clients
+            if earlier.is_shared_in((cwd, *additional_folders)):
+                return earlier
             self._detach_all(earlier, "the agent started another session with this id")
             self.tasks.start(self._release_resources(earlier))
             self.sessions.forget(earlier)

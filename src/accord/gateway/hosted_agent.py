@@ -24,7 +24,8 @@ from accord.errors import (
     RpcError,
 )
 from accord.gateway.access.resource_limits import LimitLease
-from accord.gateway.contracts import Fence
+from accord.gateway.contracts import Fence, SessionNames
+from accord.gateway.renamed_sessions import RenamedSessions
 from accord.gateway.upstream import Upstream
 from accord.safe_text import clean_line, one_line
 from accord.schema import (
@@ -110,6 +111,7 @@ class HostedAgent(AgentLifecycle[Upstream]):
         listener: HostedAgentListener,
         clock: Clock = SYSTEM_CLOCK,
         fence: Fence | None = None,
+        names: SessionNames | None = None,
     ) -> None:
         super().__init__(clock, source.startup)
         self.source: AgentSource = source
@@ -119,6 +121,7 @@ class HostedAgent(AgentLifecycle[Upstream]):
         self.on_update: partial[None] = partial(listener.on_update, self)
         self._listener = listener
         self._fence = fence
+        self._names = names
         self._newest: Upstream | None = None  # also while it is not initialized
         self._reader = MessageReader(report=self._log_dialect, active_session=self._active_session)
         self._lease: LimitLease | None = None
@@ -208,7 +211,8 @@ class HostedAgent(AgentLifecycle[Upstream]):
         return await self.source.start(self._log_stderr)
 
     def _make_connection(self, transport: Transport, handshake: Handshake) -> Upstream:
-        self._newest = Upstream(transport, self, self._reader, self._fence)
+        renamed = None if self._names is None else RenamedSessions(self._names, self.name)
+        self._newest = Upstream(transport, self, self._reader, self._fence, renamed)
         return self._newest
 
     async def _initialize(self, connection: Upstream) -> InitializeResponse:

@@ -180,6 +180,10 @@ class LiveSession:
         if lease is not None:
             lease.release()
 
+    def is_shared_in(self, folders: tuple[str, ...]) -> bool:
+        """Whether an agent that answers `session/new` with it shares it between clients."""
+        return self.open_at_agent and self.folders == folders
+
     @property
     def is_unused(self) -> bool:
         """Whether it has no client, no turn, no pending request and no load in progress."""

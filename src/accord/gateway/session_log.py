@@ -51,6 +51,8 @@ class FileBook:
         self.store: Store = store
         self.records: RecordedSessions = RecordedSessions(store)
         self.uncommitted: bool = False
+        self.names: None = None
+        """Agents name their sessions."""
         self._error: StoreError | None = None
         self._unwritten: list[FileSessionLog] = []
         self._waiting: list[OnCommit] = []

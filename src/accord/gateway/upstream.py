@@ -13,6 +13,7 @@ from msgspec import UNSET, Raw, Struct
 
 from accord.errors import BadAnswer, ConnectionClosed, InternalError, InvalidParams, RpcError
 from accord.gateway.contracts import Fence, Fenced
+from accord.gateway.renamed_sessions import RenamedSessions
 from accord.schema import SessionNotification
 from accord.schema.codec import DECODE_ERRORS, NotJson, decoder, encode, is_utf8, parse_json
 from accord.schema.message_reader import PARAMS_TELLTALES, RESULT_TELLTALES, MessageReader, SplitUpdate
@@ -151,14 +152,19 @@ class Upstream:
         listener: UpstreamListener,
         reader: MessageReader,
         fence: Fence | None = None,
+        renamed: RenamedSessions | None = None,
     ) -> None:
-        """`fence` is asked before everything that makes the agent act; None on one machine."""
+        """`fence` is asked before everything that makes the agent act; both are None on one machine."""
         self.reader: OfficialReader = OfficialReader(reader)
         self._core = RpcCore[AgentCall](answer_invalid=False)
         self._transport = transport
         self._paused_by: set[str] = set()
         self._listener = listener
         self._fence = fence
+        self.renamed: RenamedSessions | None = renamed
+        """Which sessions the gateway names differently."""
+        self._held: list[Frame] | None = None
+        """While the answers of the agent wait: what it sent meanwhile."""
         update = _known_method(notification("client", _UPDATE_METHOD))
         self._read_official_update = reader.line_reader(update)
         self._read_any_update = reader.params_reader(update)
@@ -204,8 +210,11 @@ class Upstream:
             self._core.close_call(id)
             on_reply(Response(call, error=InternalError(str(refusal))))
         else:
-            self._transport.send(encode(Request(id, method, _raw(params))))
+            self._transport.send(encode(Request(id, method, _raw(self._own(method, params)))))
         return id
+
+    def _own(self, method: str, params: bytes) -> bytes:
+        return params if self.renamed is None else self.renamed.outgoing(method, params)
 
     def _fence_refusal(self) -> Fenced | None:
         """Return why nothing may be sent; None if it may."""
@@ -254,7 +263,7 @@ class Upstream:
             self.notify(CANCEL_REQUEST, encode({"requestId": id}))
 
     def notify(self, method: str, params: bytes) -> None:
-        self._transport.send(encode(Notification(method, _raw(params))))
+        self._transport.send(encode(Notification(method, _raw(self._own(method, params)))))
 
     def answer(self, id: RequestId, result: bytes) -> None:
         """Send the result of a request of the agent, unless the gateway is fenced: then it hears nothing."""
@@ -285,11 +294,28 @@ class Upstream:
 
     # -- from the agent
 
+    def hold(self) -> None:
+        """Handle nothing more of the agent until `release`: a session that it created is not named yet."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        """Handle what arrived since `hold`."""
+        held, self._held = self._held, None
+        if held:
+            self.frames(held)
+
     def frames(self, frames: list[Frame]) -> None:
         """Handle everything that one read brought."""
         read_official_update, on_update = self._read_official_update, self._listener.on_update
+        if self._held is not None:
+            self._held += frames
+            return
+        if self.renamed is not None and self.renamed.is_used:
+            frames = [self.renamed.incoming(frame) for frame in frames]
+        remaining = iter(frames)
         try:
-            for frame in frames:
+            for frame in remaining:
                 if isinstance(frame, bytes) and frame.startswith(_UPDATE_PREFIX):
                     params = read_official_update(frame)
                     if params is not None:
@@ -302,11 +328,15 @@ class Upstream:
                     self._handle_fault(event)
                 else:
                     self._handle_call(event, frame)
+                if self._held is not None:
+                    self._held += remaining
         finally:
             self._listener.on_batch_end()
 
     def ended(self, end: TransportEnd) -> None:
         """Handle the end of the transport."""
+        while self._held is not None:
+            self.release()
         for call in self._core.close(end):
             call.on_reply(Response(call, error=connection_closed(call.method, end)))
         self._listener.on_end(self, end)

@@ -65,7 +65,10 @@ async def visible_sessions(
     try:
         upstream = await agent.ensure_started()
         if agent.supports("session/list"):
+            names = gateway.book.names
+            renamed = dict[str, str]() if names is None else names.renamed(agent.name)
             for info in await with_timeout(_agent_sessions(upstream, cwd), _LIST_TIMEOUT, gateway.clock):
+                info.session_id = renamed.get(info.session_id, info.session_id)
                 logged = sessions.get(info.session_id)
                 unused.discard(info.session_id)
                 if logged is None:

@@ -8,7 +8,7 @@ a session. Each client receives the history at its own speed.
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from msgspec import UNSET, structs
 
@@ -25,6 +25,7 @@ from accord.errors import (
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
+from accord.gateway.contracts import SessionNames
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
@@ -39,7 +40,7 @@ from accord.gateway.methods.session_restore import (
     reopen,
     send_current_updates,
 )
-from accord.gateway.upstream import AgentReply, Upstream
+from accord.gateway.upstream import AgentReply, OfficialMessage, Upstream
 from accord.schema import (
     AgentCapabilities,
     CloseSessionRequest,
@@ -194,28 +195,76 @@ def _add_session(
         lease.release()
         call.fail(error)
         return
-    gateway, agent = client.gateway, client.agent
-    try:
-        session = gateway.add_new_session(
-            agent, response.value.session_id, params.cwd, tuple(params.additional_directories or ())
-        )
-    except InvalidRequest as error:
-        lease.release()
-        if agent.supports("session/close"):
-            close = CloseSessionRequest(response.value.session_id)
-            upstream.call("session/close", encode(close), lambda _: None)
-        call.fail(error)
-        return
-    session.open_at_agent = True
-    session.take_lease(lease, client.rights)
-    session.mcp_servers = encode(params.mcp_servers or [])
-    session.record_opened(opened_event(session, response.value))
-    session.log.append(*history)
-    call.log = session.log
-    call.answer_value(response.value, response.body)
-    gateway.attach(client, session)
-    gateway.agent_events.deliver_early_updates(agent, session)
-    gateway.overview.notify_changed(session)
+    new = _NewSession(client, call, upstream, response, params, lease, history)
+    gateway, session_id, names = client.gateway, response.value.session_id, client.gateway.book.names
+    folders = (params.cwd, *(params.additional_directories or ()))
+    earlier = gateway.sessions.find(client.agent.name, session_id)
+    if names is None or (earlier is not None and earlier.is_shared_in(folders)):
+        new.add(session_id)
+    else:
+        upstream.hold()  # until the session has a name
+        gateway.tasks.start(new.add_named(names))
+
+
+class _NewSession(NamedTuple):
+    """A session that the agent has created."""
+
+    client: "GatewayClient"
+    call: "ClientCall"
+    upstream: Upstream
+    response: OfficialMessage
+    params: Any
+    lease: LimitLease
+    history: Sequence[Event]
+
+    async def add_named(self, names: SessionNames) -> None:
+        """Add it under an id that is free in the cluster."""
+        renamed, params = self.upstream.renamed, self.params
+        assert renamed is not None
+        own_id = renamed.own_id(self.response.value.session_id)
+        try:
+            session_id = await names.reserve(
+                self.client.agent.name, own_id, params.cwd, params.additional_directories or ()
+            )
+        except (StoreError, InvalidRequest) as error:
+            self._refuse(InvalidRequest(str(error)))
+        else:
+            renamed.add(own_id, session_id)
+            self.add(session_id)
+        finally:
+            self.upstream.release()
+            self.client.gateway.outbox.flush()
+
+    def add(self, session_id: str) -> None:
+        client, call, response = self.client, self.call, self.response
+        gateway, agent = client.gateway, client.agent
+        folders = tuple(self.params.additional_directories or ())
+        try:
+            session = gateway.add_new_session(agent, session_id, self.params.cwd, folders)
+        except InvalidRequest as error:
+            self._refuse(error)
+            return
+        session.open_at_agent = True
+        session.take_lease(self.lease, client.rights)
+        session.mcp_servers = encode(self.params.mcp_servers or [])
+        session.record_opened(opened_event(session, response.value))
+        session.log.append(*self.history)
+        call.log = session.log
+        value, body = response.value, response.body
+        if value.session_id != session_id:
+            value = structs.replace(value, session_id=session_id)
+            body = encode(value)
+        call.answer_value(value, body)
+        gateway.attach(client, session)
+        gateway.agent_events.deliver_early_updates(agent, session)
+        gateway.overview.notify_changed(session)
+
+    def _refuse(self, error: InvalidRequest) -> None:
+        self.lease.release()
+        if self.client.agent.supports("session/close"):
+            close = CloseSessionRequest(self.response.value.session_id)
+            self.upstream.call("session/close", encode(close), lambda _: None)
+        self.call.fail(error)
 
 
 LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
