@@ -158,7 +158,7 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m tools.command_reference
 	$(BIN)/python -m tools.api_reference
 	$(BIN)/python -m zensical build --strict --clean
-	$(BIN)/python -m tools.llms_txt site/llms.txt
+	$(BIN)/python -m tools.site_files site
 	$(BIN)/python -m tools.site_check site
 	$(BIN)/python -m pytest -n auto tests/test_snippets.py tests/test_reference.py
 
