@@ -142,7 +142,7 @@ def test_recorded_sessions_need_no_agent(harness: SessionsHarness) -> None:
     assert "No." in harness.sessions("show", "r-2", "--recorded")
     assert harness.stderr == ""
     harness.sessions("delete", "r-2", "--recorded")
-    assert harness.stderr == "accord sessions: deleted here: r-2\n"
+    assert harness.stderr == "accord sessions: deleted here: r-2 (Recorded?)\n"
     assert not harness.calls_file.exists()
 
 
@@ -188,15 +188,18 @@ def test_a_complete_id_wins_over_longer_ids(harness: SessionsHarness) -> None:
     assert harness.sessions("show", "bbb-3").splitlines()[1] == "title:     Third"
     harness.sessions("show", "bbb", "--recorded", code=2)
     assert harness.stderr.endswith(
-        "matches other: bbb-3, keeper: bbb-33: give more of the id, or name the agent with -a\n"
+        "matches other: bbb-3 (Recorded?), keeper: bbb-33 (Recorded?): "
+        "give more of the id, or name the agent with -a\n"
     )
     harness.record("keeper", "bbb-3", "The same id.")
     harness.sessions("show", "bbb-3", "--recorded", code=2)
-    assert harness.stderr.endswith("matches keeper: bbb-3, other: bbb-3: name the agent with -a\n")
+    assert harness.stderr.endswith(
+        "matches keeper: bbb-3 (Recorded?), other: bbb-3 (Recorded?): name the agent with -a\n"
+    )
     harness.record("keeper", "ccc-1", "One.")
     harness.record("keeper", "ccc-2", "Two.")
     harness.sessions("show", "ccc", "--recorded", code=2)
-    assert harness.stderr.endswith("matches ccc-2, ccc-1: give more of the id\n")
+    assert harness.stderr.endswith("matches ccc-2 (Recorded?), ccc-1 (Recorded?): give more of the id\n")
 
 
 # -- show and export -------------------------------------------------------------------------------------
@@ -378,6 +381,54 @@ def test_an_agent_that_requires_sign_in_exits_with_6(harness: SessionsHarness) -
     assert "Authentication required" in harness.stderr
 
 
+# -- search, rename and archive --------------------------------------------------------------------------
+
+
+def test_search_finds_what_was_said_without_starting_an_agent(harness: SessionsHarness) -> None:
+    harness.record("claude", "s1", "The \x1b[31mgrammar", " is cached.", cwd="/elsewhere")
+    harness.record("claude", "s2", "Something else.")
+    assert harness.sessions("search", "grammar", "recorded") == ""
+    assert "no session has 'grammar recorded' in " in harness.stderr
+    lines = harness.sessions("search", "--all", "grammar", "recorded").splitlines()
+    assert lines[0].split()[0] == "s1"
+    assert lines[0].endswith("claude  /elsewhere  Recorded?")
+    assert lines[1:] == ["  Agent: The grammar is cached.", "  You:   Recorded?"] or lines[1:] == [
+        "  You:   Recorded?",
+        "  Agent: The grammar is cached.",
+    ]
+    (hit,) = json.loads(harness.sessions("search", "--all", "--json", "cached"))
+    assert (hit["sessionId"], hit["matches"][0]["role"]) == ("s1", "agent")
+    assert not harness.calls_file.exists()
+    harness.sessions("search", "--limit", "0", "x", code=2)
+
+
+def test_a_recording_is_renamed_archived_and_shown_again(harness: SessionsHarness) -> None:
+    harness.record("claude", "s1", "Hi")
+    harness.sessions("rename", "s1", "A", "better", "name", "--recorded")
+    assert harness.stderr == "accord sessions: renamed s1: A better name\n"
+    assert harness.sessions("list", "--recorded").rstrip().endswith("A better name")
+    harness.sessions("archive", "s1", "--recorded")
+    assert harness.sessions("list", "--recorded") == ""
+    assert harness.sessions("list", "--recorded", "--archived").rstrip().endswith("A better name (archived)")
+    harness.sessions("unarchive", "s1", "--recorded")
+    assert harness.sessions("list", "--recorded").rstrip().endswith("A better name")
+    harness.sessions("rename", "s1", " ", "--recorded", code=2)
+
+
+def test_a_session_of_the_coding_agent_is_renamed_and_forked_while_it_runs(harness: SessionsHarness) -> None:
+    """Another process holds the session, as `accord chat` does."""
+    harness.accord("run", "-a", "accord", "--model", "rehearsal", "hello")
+    with open_store(harness.home / "data" / "sessions.db") as store:
+        (session_id,) = (summary.session_id for summary in store.list().sessions)
+        with store.journal(session_id):
+            harness.sessions("rename", session_id, "Greetings", "-a", "accord")
+            fork = harness.sessions("fork", session_id, "-a", "accord").strip()
+            assert store.summary(session_id).title == "Greetings"
+            listed = harness.sessions("list", "-a", "accord")
+            assert "Greetings" in listed
+    harness.accord("run", "-a", "accord", "--model", "rehearsal", "--session", fork, "again")
+
+
 # -- fork and delete -------------------------------------------------------------------------------------
 
 
@@ -410,9 +461,9 @@ def test_delete_removes_a_session_from_the_agent_and_the_records(harness: Sessio
     harness.record("keeper", "old-9", "The agent does not know it.")
     harness.sessions("delete", "bbb-3", "aaa-1", "old-9")
     assert harness.stderr.splitlines() == [
-        "accord sessions: deleted at keeper and here: bbb-3",
+        "accord sessions: deleted at keeper and here: bbb-3 (Recorded?)",
         "accord sessions: deleted at keeper: aaa-1 (First red <U+202E>back<U+202C>)",
-        "accord sessions: deleted here: old-9",
+        "accord sessions: deleted here: old-9 (Recorded?)",
     ]
     assert [call["sessionId"] for call in harness.calls("session/delete")] == ["bbb-3", "aaa-1", "old-9"]
     assert harness.sessions("list", "--recorded") == ""
@@ -433,7 +484,7 @@ def test_delete_of_an_unknown_session_fails_unless_it_is_recorded(harness: Sessi
     assert "Session not found" in harness.stderr
     harness.record("keeper", "zzz-9", "Recorded.")
     harness.sessions("delete", "zzz-9")
-    assert harness.stderr == "accord sessions: deleted here: zzz-9\n"
+    assert harness.stderr == "accord sessions: deleted here: zzz-9 (Recorded?)\n"
 
 
 def test_one_wrong_id_deletes_nothing(harness: SessionsHarness) -> None:

@@ -122,7 +122,9 @@ def test_uncommitted_changes_come_from_git_and_are_committed(tmp_path: Path) -> 
     review.revert(files["gone.py"].hunks[0])
     assert (tmp_path / "gone.py").read_text() == "old\n"
     commit = review.commit("Change two", [files["app.py"].path, files["new.py"].path])
-    assert _git(tmp_path, "show", "--name-only", "--format=%h %s", commit).split("\n")[0].endswith("Change two")
+    assert (
+        _git(tmp_path, "show", "--name-only", "--format=%h %s", commit).split("\n")[0].endswith("Change two")
+    )
     assert sorted(Path(file.path).name for file in review.files("uncommitted")) == [".env", "picture.bin"]
     with pytest.raises(UsageError, match="empty"):
         review.commit(" ", [files["app.py"].path])

@@ -58,6 +58,10 @@ KINDS: dict[str, tuple[str, str]] = {
         "store/database",
         "store/test_store_file.py::test_a_newer_format_is_refused_with_advice_to_update",
     ),
+    "search.db": (
+        "frontend/session_search",
+        "frontend/test_session_search.py::test_an_empty_query_and_a_newer_index_are_refused",
+    ),
     "accord sessions export --format json": ("cli/sessions_command", "only written"),
     "accord trace": ("trace/trace_reader", "trace/test_trace_views.py::test_a_usage_error_is_one_line"),
     "acp.json": ("frontend/agent_config/agent_list_formats", _REFUSED),

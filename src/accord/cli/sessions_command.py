@@ -9,6 +9,7 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +38,7 @@ from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import (
     SessionListEntry,
     StoredTranscript,
+    local_time,
     markdown,
     markdown_body,
     new_file_path,
@@ -58,6 +60,7 @@ from accord.store import MemoryStore, store_path
 from accord.trace.redaction import command_line_text
 
 if TYPE_CHECKING:
+    from accord.frontend.session_search import SearchHit, SearchMatch
     from accord.gateway.contracts import SessionOwner
 
 FORMAT: Final = "accord.session"
@@ -79,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
 async def _list(options: Namespace) -> int:
     async with _sessions(options) as stored:
         entries = await stored.list(None if options.all else options.cwd)
+    entries = [entry for entry in entries if options.archived or not entry.archived]
     owners = _gateway_owners()
     if options.json:
         print(json_text([list_entry_json(entry, owners) for entry in entries]))
@@ -149,14 +153,104 @@ async def _fork(options: Namespace) -> int:
     return 0
 
 
+async def _search(options: Namespace) -> int:
+    from accord.frontend.session_search import search_sessions
+
+    cwd = None if options.all else options.cwd
+    agent = _recorded_name(options)
+    if options.limit < 1:
+        raise UsageError(f"--limit: it must be 1 or more, not {options.limit}")
+    query = " ".join(options.words)
+    hits = await asyncio.to_thread(search_sessions, query, cwd=cwd, agent=agent, limit=options.limit)
+    if options.json:
+        print(json_text([_hit_json(hit) for hit in hits]))
+        return 0
+    if not hits:
+        where = "" if options.all else f" in {one_line(options.cwd)}; use --all for every folder"
+        _print_note(f"no session has {one_line(clean_line(query))!r}{where}")
+    for number, hit in enumerate(hits):
+        if number:
+            print()
+        when, title = local_time(hit.updated), one_line(clean_line(hit.title or "Untitled"), 80)
+        marks = f"  {one_line(hit.cwd)}" if options.all else ""
+        print(f"{one_line(hit.session_id)}  {when}  {one_line(hit.agent)}{marks}  {title}")
+        for match in hit.matches:
+            if match.role != "title":
+                print(f"  {_SPEAKERS[match.role]:<6} {_highlighted(match)}")
+    return 0
+
+
+_SPEAKERS: Final = {"user": "You:", "agent": "Agent:", "tool": "Tool:", "title": "Title:"}
+
+
+def _highlighted(match: "SearchMatch") -> str:
+    """The passage, with its words in bold on a terminal."""
+    if not is_terminal(sys.stdout):
+        return clean_line(match.text)
+    from accord.cli.output.terminal_screen import wants_color
+
+    bold, plain = ("\x1b[1m", "\x1b[22m") if wants_color(True) else ("", "")
+    parts: list[str] = []
+    end = 0
+    for start, stop in match.marked:
+        parts += [clean_line(match.text[end:start]), bold, clean_line(match.text[start:stop]), plain]
+        end = stop
+    return "".join([*parts, clean_line(match.text[end:])])
+
+
+def _hit_json(hit: "SearchHit") -> dict[str, Any]:
+    return {
+        "agent": hit.agent,
+        "sessionId": hit.session_id,
+        "cwd": hit.cwd,
+        "title": hit.title,
+        "updatedAt": hit.updated,
+        "archived": hit.archived,
+        "matches": [{"role": match.role, "text": match.text} for match in hit.matches],
+    }
+
+
+async def _rename(options: Namespace) -> int:
+    async with _sessions(options) as stored:
+        entry = await stored.find(options.id, options.cwd)
+        title = await stored.rename(entry, " ".join(options.title))
+    _report(options, [replace(entry, title=title)], f"renamed {one_line(entry.session_id)}: {title}")
+    return 0
+
+
+async def _archive(options: Namespace) -> int:
+    return await _set_archived(options, archived=True)
+
+
+async def _unarchive(options: Namespace) -> int:
+    return await _set_archived(options, archived=False)
+
+
+async def _set_archived(options: Namespace, *, archived: bool) -> int:
+    async with _sessions(options) as stored:
+        entries = [await stored.find(text, options.cwd) for text in dict.fromkeys(options.ids)]
+        for entry in entries:
+            await stored.archive(entry, archived=archived)
+    verb = "archived" if archived else "in the list again"
+    changed = [replace(entry, archived=archived) for entry in entries]
+    _report(options, changed, *(f"{verb}: {entry.label}" for entry in entries))
+    return 0
+
+
+def _report(options: Namespace, entries: Sequence[SessionListEntry], *notes: str) -> None:
+    for note in notes:
+        _print_note(note)
+    if options.json:
+        print(json_text([list_entry_json(entry) for entry in entries]))
+
+
 async def _delete(options: Namespace) -> int:
     async with _sessions(options) as stored:
         entries = [await stored.find(text, options.cwd) for text in dict.fromkeys(options.ids)]
         for entry in entries:
             where = await stored.delete(entry)
             _print_note(f"deleted {where}: {entry.label}")
-    if options.json:
-        print(json_text([list_entry_json(entry) for entry in entries]))
+    _report(options, entries)
     return 0
 
 
@@ -174,6 +268,7 @@ def _add_ids(parser: Parser) -> None:
 
 def _add_list_options(parser: Parser) -> None:
     parser.option("--all", "list the sessions of every folder")
+    parser.option("--archived", "list archived sessions, too")
 
 
 def _add_export_options(parser: Parser) -> None:
@@ -184,11 +279,26 @@ def _add_export_options(parser: Parser) -> None:
     parser.option("-o --output FILE", "file to write (default: stdout)")
 
 
+def _add_search_options(parser: Parser) -> None:
+    parser.add_argument("words", metavar="WORD", nargs="+", help="words that were said, in any order")
+    parser.option("--all", "search the sessions of every folder")
+    parser.option("--limit N", "number of sessions (default: 20)", type=int, default=20)
+
+
+def _add_rename_options(parser: Parser) -> None:
+    _add_id(parser)
+    parser.add_argument("title", metavar="TITLE", nargs="+", help="the new title")
+
+
 _COMMANDS: Final[dict[str, tuple[str, _AddOptions, _Run]]] = {
     "list": ("list the sessions of a folder", _add_list_options, _list),
+    "search": ("find sessions by what was said in them", _add_search_options, _search),
     "show": ("show one session", _add_id, _show),
     "export": ("export one session as Markdown or JSON", _add_export_options, _export),
     "fork": ("copy a session into a new one and print its id", _add_id, _fork),
+    "rename": ("give a session a title", _add_rename_options, _rename),
+    "archive": ("hide sessions from the list", _add_ids, _archive),
+    "unarchive": ("show archived sessions in the list again", _add_ids, _unarchive),
     "delete": ("delete sessions, at the agent and in the local recordings", _add_ids, _delete),
 }
 

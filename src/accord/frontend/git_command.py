@@ -1,6 +1,7 @@
 """Runs git for the user's own repository: branch, changes, commits and worktrees.
 
-Reading starts no hook, filter or other program of the project, and takes no lock. Blocking: call it in a thread.
+Reading starts no hook, filter or other program of the project, and takes no lock. Blocking: call it in a
+thread.
 """
 
 import os

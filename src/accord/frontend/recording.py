@@ -50,10 +50,15 @@ class RecordedSessions:
             store.rename_agents(redact_command_line)  # older versions stored commands with their keys
         return RecordedSessions(store)
 
-    def list(self, cwd: str | None = None, *, agent: str | None = None) -> Iterator[RecordedSession]:
-        """The sessions of a directory and an agent, or all; the most recently used first."""
+    def list(
+        self, cwd: str | None = None, *, agent: str | None = None, used_only: bool = False
+    ) -> Iterator[RecordedSession]:
+        """The sessions of a directory and an agent, or all; the most recently used first.
+
+        `used_only` leaves out sessions without a prompt.
+        """
         for page in self.pages(cwd, agent=agent):
-            yield from page
+            yield from (recorded for recorded in page if recorded.summary.is_used or not used_only)
 
     def pages(
         self, cwd: str | None = None, *, agent: str | None = None, before: int | None = None

@@ -156,7 +156,9 @@ class ReviewService:
         """Add a comment on a line of the file as it is now. Raises UsageError if it is empty."""
         if not text.strip():
             raise UsageError("the comment is empty")
-        quoted = tuple(f"{sign}{clean_text(source).rstrip()}" for sign, at, source in hunk.lines() if at == line)
+        quoted = tuple(
+            f"{sign}{clean_text(source).rstrip()}" for sign, at, source in hunk.lines() if at == line
+        )
         comment = ReviewComment(hunk.path, line, text.strip(), quoted[:_MAX_QUOTED_LINES])
         self.comments.append(comment)
         return comment
@@ -270,7 +272,9 @@ def _before(diffs: Sequence[Diff], now: str | None) -> tuple[bool, str | None]:
 def uncommitted_changes(git: Git, read: Reader) -> list[ReviewedFile]:
     """Everything below the folder that differs from the last commit. Raises UsageError."""
     changes = git.changes()[:MAX_FILES]
-    contents = git.contents((change.blob for change in changes if change.blob and change.plain), MAX_FILE_BYTES)
+    contents = git.contents(
+        (change.blob for change in changes if change.blob and change.plain), MAX_FILE_BYTES
+    )
     files = [_uncommitted_file(change, contents, read) for change in changes]
     return [file for file in files if file.hunks or file.problem]
 

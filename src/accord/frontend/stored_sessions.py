@@ -4,8 +4,9 @@ The logs of the coding agent of this package are also read directly: while anoth
 from a disk that cannot be written to, the agent cannot load it.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -31,6 +32,7 @@ from accord.paths import HOME_VARIABLE
 from accord.safe_text import one_line
 from accord.session import Event, SessionState
 from accord.store import Lease, MemoryStore, Store, open_store, repair, store_path
+from accord.store.session_summary import clean_title
 
 MAX_LISTED: Final = 10_000
 """The list is cut after this number of sessions, because an agent could list forever."""
@@ -78,7 +80,7 @@ class StoredSessions:
                 self._error = error
         recorded = [
             SessionListEntry.from_recording(recording)
-            for recording in self._records.list(cwd, agent=self.name)
+            for recording in self._records.list(cwd, agent=self.name, used_only=True)
         ]
         if self._error is not None:
             self._fall_back(bool(recorded))
@@ -157,13 +159,46 @@ class StoredSessions:
         if not self._offers("fork"):
             raise NotOffered(f"{self.name} cannot fork its sessions")
         try:
-            return (await agent.fork_session(entry.session_id, entry.cwd)).id
+            fork = await agent.fork_session(entry.session_id, entry.cwd)
         except RpcError:
             # Some agents fork only open sessions.
             if not agent.capabilities.load_session:
                 raise
             session = await agent.load_session(entry.session_id, entry.cwd)
-            return (await agent.fork_session(session)).id
+            fork = await agent.fork_session(session)
+        if self._offers("close"):
+            with suppress(AccordError):  # another process opens it, which some agents allow only then
+                await fork.close()
+        return fork.id
+
+    async def rename(self, entry: SessionListEntry, title: str) -> str:
+        """Set the title of a session and return it as stored. Works while the session runs.
+
+        Raises NotOffered, and UsageError for an empty title.
+        """
+        title = clean_title(title)
+        if not title:
+            raise UsageError("the title is empty")
+        changed = self._change_own_log(entry, lambda store, key: store.set_title(key, title))
+        if not changed and self.agent is not None and self._offers("title"):
+            title = await self.agent.set_title(entry.session_id, title)
+            changed = True
+        if self._change_recording(entry, lambda store, key: store.set_title(key, title)) or changed:
+            return title
+        raise NotOffered(f"{self.name} cannot rename its sessions, and this one was not recorded here")
+
+    async def archive(self, entry: SessionListEntry, *, archived: bool = True) -> None:
+        """Hide a session from the ordinary list, or show it again. Raises NotOffered."""
+
+        def change(store: Store, key: str) -> None:
+            (store.archive if archived else store.unarchive)(key)
+
+        changed = self._change_own_log(entry, change)
+        if not changed and self.agent is not None and self._offers("archive"):
+            await (self.agent.archive_session if archived else self.agent.unarchive_session)(entry.session_id)
+            changed = True
+        if not (self._change_recording(entry, change) or changed):
+            raise NotOffered(f"{self.name} cannot archive its sessions, and this one was not recorded here")
 
     async def delete(self, entry: SessionListEntry) -> str:
         """Delete a session at the agent, and its recording.
@@ -188,7 +223,26 @@ class StoredSessions:
         if entry.recorded is not None:
             self._records.delete(entry.recorded)
             deleted.append("here")
+        await asyncio.to_thread(_forget_in_search, entry)
         return " and ".join(deleted)
+
+    def _change_own_log(self, entry: SessionListEntry, change: "Callable[[Store, str], object]") -> bool:
+        """Change the list entry in the agent's own logs; False if they are not ours or do not have it."""
+        if self._agent_store is None:
+            return False
+        try:
+            change(self._agent_store, entry.session_id)
+        except NotFound:
+            return False
+        return True
+
+    def _change_recording(self, entry: SessionListEntry, change: "Callable[[Store, str], object]") -> bool:
+        """Change the list entry of the recording; False if there is none."""
+        recorded = entry.recorded or self._recorded(entry.session_id, entry.agent)
+        if recorded is None:
+            return False
+        change(self._records.store, recorded.summary.session_id)
+        return True
 
     async def _list_at_agent(self, cwd: str | None) -> AsyncGenerator[SessionListEntry]:
         """The sessions that the agent lists, without duplicates.
@@ -304,7 +358,7 @@ async def open_stored_sessions(
         error = clear_error(failure, configured)
         yield StoredSessions(configured.name, records, note, configured=configured, error=error)
         return
-    agent_store = _open_agent_store(configured)
+    agent_store = open_agent_store(configured)
     try:
         yield StoredSessions(
             configured.name, records, note, configured=configured, agent=agent, agent_store=agent_store
@@ -315,7 +369,7 @@ async def open_stored_sessions(
         await agent.aclose()
 
 
-def _open_agent_store(configured: ConfiguredAgent) -> Store | None:
+def open_agent_store(configured: ConfiguredAgent) -> Store | None:
     """Open the store of the coding agent of this package; None for other agents and without one."""
     if configured.name != BUILT_IN or configured.command:
         return None
@@ -325,6 +379,12 @@ def _open_agent_store(configured: ConfiguredAgent) -> Store | None:
         return open_store() if store_path().exists() else None
     except (OSError, StoreError):
         return None
+
+
+def _forget_in_search(entry: SessionListEntry) -> None:
+    from accord.frontend.session_search import forget_session  # on first use: it needs SQLite
+
+    forget_session(entry.agent, entry.session_id)
 
 
 def _state_of(events: Iterable[Event]) -> SessionState:

@@ -70,15 +70,22 @@ class SessionListEntry:
 
     @staticmethod
     def from_agent(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
-        """From the agent's list. The directories are the current ones, not those of the recording."""
+        """From the agent's list. The directories are the current ones, not those of the recording.
+
+        The recording has the title if the user chose it, or if the agent gives none.
+        """
+        summary = None if recorded is None else recorded.summary
+        title = info.title or None
+        if summary is not None and (title is None or summary.title_set):
+            title = summary.title
         return SessionListEntry(
             agent=agent,
             session_id=info.session_id,
             cwd=info.cwd,
-            title=info.title or None,
+            title=title,
             updated=info.updated_at or None,
             additional_directories=tuple(info.additional_directories or ()),
-            archived=bool(info.archived),
+            archived=bool(info.archived) or (summary is not None and summary.archived),
             recorded=recorded,
         )
 
@@ -92,6 +99,7 @@ class SessionListEntry:
             title=summary.title,
             updated=iso_time(summary.updated),
             additional_directories=summary.additional_directories,
+            archived=summary.archived,
             source="recorded",
             recorded=recorded,
         )
@@ -106,6 +114,11 @@ class SessionListEntry:
     def when(self) -> str:
         """The time of the last change in local time, or the agent's text if it is not a time."""
         return local_time(self.updated)
+
+    @property
+    def shown_title(self) -> str:
+        """The title, safe to show; never the id."""
+        return one_line(clean_line(self.title), 120) if self.title else "Untitled"
 
     @property
     def label(self) -> str:

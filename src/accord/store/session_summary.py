@@ -33,6 +33,9 @@ FORMAT: Final = 1
 """The record format that this version writes."""
 
 TITLE_LIMIT: Final = 200
+PROMPT_TITLE_LIMIT: Final = 80
+"""The length of a title that was made from a prompt."""
+_MAX_PROMPT: Final = 4_000
 _SECOND_MICROS: Final = 1_000_000
 
 
@@ -91,7 +94,7 @@ class SessionPatch(Record, omit_defaults=True):
 
 
 SummaryEffect: TypeAlias = (
-    Literal["activity", "turn_edge"] | SessionOpened | SessionInfoUpdate | SessionPatch | None
+    Literal["activity", "turn_edge"] | TurnStarted | SessionOpened | SessionInfoUpdate | SessionPatch | None
 )
 """How a record changes the summary: activity within a turn, the start or end of a turn, or the values it
 holds."""
@@ -103,14 +106,13 @@ EFFECTS: Final[dict[type[Struct], Literal["activity", "turn_edge"]]] = {
     MessageChanged: "activity",
     ToolCallChanged: "activity",
     PlanChanged: "activity",
-    TurnStarted: "turn_edge",
     TurnEnded: "turn_edge",
 }
 _EFFECTS_BY_TAG: Final[dict[str, SummaryEffect]] = {
     str(kind.__struct_config__.tag): effect for kind, effect in EFFECTS.items()
 }
 _VALUE_TAGS: Final = frozenset(
-    {str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate)}
+    {str(kind.__struct_config__.tag) for kind in (SessionOpened, SessionInfoUpdate, TurnStarted)}
 )
 
 
@@ -124,7 +126,7 @@ _TAGS: Final = list[_Tag]
 def effect_of(event: Event) -> SummaryEffect:
     """How an event changes the summary."""
     effect = EFFECTS.get(type(event))  # type: ignore[arg-type]  # an Unknown has no effect
-    if effect is None and isinstance(event, SessionOpened | SessionInfoUpdate):
+    if effect is None and isinstance(event, SessionOpened | SessionInfoUpdate | TurnStarted):
         return event
     return effect
 
@@ -178,17 +180,24 @@ def changes_summary(updated: int, time: int, effects: list[SummaryEffect]) -> bo
 def updated_summary(summary: SessionSummary, time: int, effects: list[SummaryEffect]) -> SessionSummary:
     """The summary after records of one time."""
     changed: dict[str, Any] = {}
-    updated, title_set = summary.updated, summary.title_set
+    updated, title, title_set = summary.updated, summary.title, summary.title_set
     for effect in effects:
-        if effect == "turn_edge" or (effect == "activity" and time - updated >= _SECOND_MICROS):
+        if (
+            effect == "turn_edge"
+            or isinstance(effect, TurnStarted)
+            or (effect == "activity" and time - updated >= _SECOND_MICROS)
+        ):
             updated = changed["updated"] = max(updated, time)
         elif isinstance(effect, SessionOpened | SessionPatch) and effect.additional_directories is not UNSET:
             changed["additional_directories"] = tuple(map(storable_text, effect.additional_directories))
         if isinstance(effect, SessionInfoUpdate) and effect.title is not UNSET and not title_set:
-            changed["title"] = clean_title(effect.title or "") or None
+            title = changed["title"] = clean_title(effect.title or "") or None
+        elif isinstance(effect, TurnStarted) and not title and effect.prompt:
+            # Until the agent or the user gives it another one.
+            title = changed["title"] = title_of_prompt(effect.text) or None
         elif isinstance(effect, SessionPatch):
             if effect.title is not UNSET and (effect.title_set or not title_set):
-                changed["title"] = effect.title
+                title = changed["title"] = effect.title
                 title_set = changed["title_set"] = effect.title_set
             if effect.archived is not UNSET:
                 changed["archived"] = effect.archived
@@ -199,6 +208,15 @@ def clean_title(title: str) -> str:
     """A title as it is stored: one line without control characters, at most `TITLE_LIMIT` long."""
     text = "".join([char if char.isprintable() else " " for char in storable_text(title)])
     return " ".join(text.split())[:TITLE_LIMIT].rstrip()
+
+
+def title_of_prompt(text: str) -> str:
+    """A title from a prompt: its first line with text, shortened at a word."""
+    line = next((line for line in text[:_MAX_PROMPT].splitlines() if line.strip()), "")
+    title = clean_title(line.lstrip("#>*- ") or line)
+    if len(title) <= PROMPT_TITLE_LIMIT:
+        return title
+    return f"{title[:PROMPT_TITLE_LIMIT].rpartition(' ')[0] or title[:PROMPT_TITLE_LIMIT]}…"
 
 
 def checked_title(title: str) -> str:

@@ -71,7 +71,7 @@ class SessionCatalog:
 
     def load_recorded(self) -> None:
         """Add the recorded sessions. Raises StoreError."""
-        for number, recording in enumerate(self.records.list()):
+        for number, recording in enumerate(self.records.list(used_only=True)):
             if number == MAX_RECORDED:
                 self._note(f"showing only the last {MAX_RECORDED} recorded sessions")
                 return

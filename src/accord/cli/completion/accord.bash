@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions search'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions rename'|'accord sessions archive'|'accord sessions unarchive'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -174,6 +174,10 @@ _accord() {
         'accord sessions list -a'|'accord sessions list --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
         'accord sessions list --cwd') _accord_paths -d; return ;;
         'accord sessions list --env') return ;;
+        'accord sessions search --limit') return ;;
+        'accord sessions search -a'|'accord sessions search --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
+        'accord sessions search --cwd') _accord_paths -d; return ;;
+        'accord sessions search --env') return ;;
         'accord sessions show -a'|'accord sessions show --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
         'accord sessions show --cwd') _accord_paths -d; return ;;
         'accord sessions show --env') return ;;
@@ -185,6 +189,15 @@ _accord() {
         'accord sessions fork -a'|'accord sessions fork --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
         'accord sessions fork --cwd') _accord_paths -d; return ;;
         'accord sessions fork --env') return ;;
+        'accord sessions rename -a'|'accord sessions rename --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
+        'accord sessions rename --cwd') _accord_paths -d; return ;;
+        'accord sessions rename --env') return ;;
+        'accord sessions archive -a'|'accord sessions archive --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
+        'accord sessions archive --cwd') _accord_paths -d; return ;;
+        'accord sessions archive --env') return ;;
+        'accord sessions unarchive -a'|'accord sessions unarchive --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
+        'accord sessions unarchive --cwd') _accord_paths -d; return ;;
+        'accord sessions unarchive --env') return ;;
         'accord sessions delete -a'|'accord sessions delete --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
         'accord sessions delete --cwd') _accord_paths -d; return ;;
         'accord sessions delete --env') return ;;
@@ -234,11 +247,15 @@ _accord() {
         'accord agents login') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agents logout') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agents setup') if [[ $cur == -* ]]; then _accord_words '-h --help --write --remove --file --name --plugin'; else :; fi ;;
-        'accord sessions') _accord_words 'list show export fork delete' ;;
-        'accord sessions list') if [[ $cur == -* ]]; then _accord_words '-h --help --all -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord sessions') _accord_words 'list search show export fork rename archive unarchive delete' ;;
+        'accord sessions list') if [[ $cur == -* ]]; then _accord_words '-h --help --all --archived -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord sessions search') if [[ $cur == -* ]]; then _accord_words '-h --help --all --limit -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions show') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions export') if [[ $cur == -* ]]; then _accord_words '-h --help --format -o --output -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions fork') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord sessions rename') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord sessions archive') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord sessions unarchive') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions delete') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord tour') if [[ $cur == -* ]]; then _accord_words '-h --help -y --yes'; else :; fi ;;
         'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help --online'; else :; fi ;;

@@ -431,15 +431,33 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         }
         'accord sessions' = @{
             'list' = 'list the sessions of a folder'
+            'search' = 'find sessions by what was said in them'
             'show' = 'show one session'
             'export' = 'export one session as Markdown or JSON'
             'fork' = 'copy a session into a new one and print its id'
+            'rename' = 'give a session a title'
+            'archive' = 'hide sessions from the list'
+            'unarchive' = 'show archived sessions in the list again'
             'delete' = 'delete sessions, at the agent and in the local recordings'
         }
         'accord sessions list' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--all' = 'list the sessions of every folder'
+            '--archived' = 'list archived sessions, too'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions search' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--all' = 'search the sessions of every folder'
+            '--limit' = 'number of sessions (default: 20)'
             '-a' = 'agent from `accord agents list` (default: the default agent)'
             '--agent' = 'agent from `accord agents list` (default: the default agent)'
             '--cwd' = 'folder of the sessions (default: the current one)'
@@ -474,6 +492,39 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--trust' = 'trust the project''s acp.json, for this run only'
         }
         'accord sessions fork' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions rename' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions archive' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '-a' = 'agent from `accord agents list` (default: the default agent)'
+            '--agent' = 'agent from `accord agents list` (default: the default agent)'
+            '--cwd' = 'folder of the sessions (default: the current one)'
+            '--recorded' = 'use only the local recordings; start no agent'
+            '--json' = 'print JSON'
+            '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--trust' = 'trust the project''s acp.json, for this run only'
+        }
+        'accord sessions unarchive' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '-a' = 'agent from `accord agents list` (default: the default agent)'
@@ -680,6 +731,11 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord sessions list --agent' = @('<agent>')
         'accord sessions list --cwd' = @('<dir>')
         'accord sessions list --env' = @('<>')
+        'accord sessions search --limit' = @('<>')
+        'accord sessions search -a' = @('<agent>')
+        'accord sessions search --agent' = @('<agent>')
+        'accord sessions search --cwd' = @('<dir>')
+        'accord sessions search --env' = @('<>')
         'accord sessions show -a' = @('<agent>')
         'accord sessions show --agent' = @('<agent>')
         'accord sessions show --cwd' = @('<dir>')
@@ -695,6 +751,18 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord sessions fork --agent' = @('<agent>')
         'accord sessions fork --cwd' = @('<dir>')
         'accord sessions fork --env' = @('<>')
+        'accord sessions rename -a' = @('<agent>')
+        'accord sessions rename --agent' = @('<agent>')
+        'accord sessions rename --cwd' = @('<dir>')
+        'accord sessions rename --env' = @('<>')
+        'accord sessions archive -a' = @('<agent>')
+        'accord sessions archive --agent' = @('<agent>')
+        'accord sessions archive --cwd' = @('<dir>')
+        'accord sessions archive --env' = @('<>')
+        'accord sessions unarchive -a' = @('<agent>')
+        'accord sessions unarchive --agent' = @('<agent>')
+        'accord sessions unarchive --cwd' = @('<dir>')
+        'accord sessions unarchive --env' = @('<>')
         'accord sessions delete -a' = @('<agent>')
         'accord sessions delete --agent' = @('<agent>')
         'accord sessions delete --cwd' = @('<dir>')
