@@ -390,7 +390,7 @@ def _gateway_owners() -> "dict[tuple[str, str], SessionOwner]":
         owners = logs.owners()
         return {
             (recorded.agent, recorded.session_id): owners[recorded.summary.session_id]
-            for recorded in (logs.list() if owners else ())
+            for recorded in (logs.records.list() if owners else ())
             if recorded.summary.session_id in owners
         }
     finally:
