@@ -1,6 +1,6 @@
 """Permission requests: nothing runs before approval, and only an offered allow option approves."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.agent.agent_client import STRICT, connected_client, make_agent
@@ -251,11 +251,13 @@ async def test_a_permission_request_may_announce_a_new_tool_call() -> None:
 
 
 @pytest.mark.rule("permission.option-ids")
-async def test_a_request_without_options_or_with_duplicates_is_never_sent() -> None:
+async def test_a_request_with_unusable_options_is_never_sent() -> None:
+    unknown_kind = PermissionOption("a", "Yes", cast(Any, "allow"))
+
     async def asks(turn: Turn) -> None:
         async with turn.tool_call("Delete") as call:
-            for options in ([], [OPTIONS[0], OPTIONS[0]]):
-                with pytest.raises(UsageError, match="options"):
+            for options in ([], [OPTIONS[0], OPTIONS[0]], [unknown_kind]):
+                with pytest.raises(UsageError, match="permission option"):
                     await call.ask_permission(options)
 
     async with connected_client(make_agent(asks)) as client:

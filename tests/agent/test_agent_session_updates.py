@@ -14,12 +14,15 @@ from accord.schema import (
     CompactionUpdate,
     Cost,
     Notice,
+    Plan,
     PlanEntry,
     SessionInfoUpdate,
+    SessionUpdate,
     SubagentUpdate,
     Terminal,
     TextContent,
     ToolCall,
+    ToolCallChange,
 )
 from accord.session import SessionOpened, SessionState, TurnStarted
 
@@ -445,6 +448,26 @@ async def test_a_plan_with_an_unknown_value_is_refused_before_it_is_sent(step: A
         updates, _ = await client.turn(await client.new_session())
     assert updates == []
     assert refused[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("update", "problem"),
+    [
+        (Plan([PlanEntry("a", cast(Any, "urgent"), "pending")]), "unknown plan priority 'urgent'"),
+        (ToolCall("c", "Read", cast(Any, "reading")), "unknown tool kind 'reading'; use one of read, edit,"),
+        (ToolCallChange("c", status=cast(Any, "done")), "unknown tool status 'done'; use one of pending,"),
+    ],
+)
+async def test_an_update_with_an_unknown_value_is_refused_before_it_is_sent(
+    update: SessionUpdate, problem: str
+) -> None:
+    async def handler(turn: Turn) -> None:
+        with pytest.raises(UsageError, match=problem):
+            await turn.update(update)
+
+    async with connected_client(make_agent(handler)) as client:
+        updates, result = await client.turn(await client.new_session())
+    assert (updates, result["stopReason"]) == ([], "end_turn")
 
 
 async def test_an_event_of_a_log_is_refused_as_an_update() -> None:

@@ -5,7 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -15,7 +15,14 @@ from accord.agent.client import Client
 from accord.agent.session_options import SessionOptions
 from accord.errors import NotOffered, RpcError, UsageError
 from accord.schema.base import Error
-from accord.schema.content import ContentBlock, TextContent
+from accord.schema.content import (
+    ContentBlock,
+    TextContent,
+    ToolCall,
+    ToolCallStatus,
+    ToolCallUpdate,
+    ToolKind,
+)
 from accord.schema.session_requests import ConfigOptionUpdate
 from accord.schema.updates import (
     CompactionSummaryChunk,
@@ -63,8 +70,8 @@ _REQUIRED_CAPABILITIES: Final[dict[type, tuple[str, Callable[[Client], bool]]]] 
 }
 _CONTENT_BLOCKS: Final = get_args(ContentBlock)
 _UPDATES: Final = frozenset(get_args(SessionUpdate))
-_PLAN_STATUSES: Final = get_args(PlanEntryStatus)
-_PLAN_PRIORITIES: Final = get_args(PlanEntryPriority)
+_TOOL_KINDS: Final = (*get_args(ToolKind), None, UNSET)
+_TOOL_STATUSES: Final = (*get_args(ToolCallStatus), None, UNSET)
 
 
 class Compaction:
@@ -193,11 +200,8 @@ def plan_entry(step: Step) -> PlanEntry:
             entry = PlanEntry(text, "medium", status)
         case (text, status, priority):
             entry = PlanEntry(text, priority, status)
-    if entry.status not in _PLAN_STATUSES:
-        raise UsageError(f"unknown plan status {entry.status!r}; use one of {', '.join(_PLAN_STATUSES)}")
-    if entry.priority not in _PLAN_PRIORITIES:
-        known = ", ".join(_PLAN_PRIORITIES)
-        raise UsageError(f"unknown plan priority {entry.priority!r}; use one of {known}")
+    check_known("plan status", entry.status, get_args(PlanEntryStatus))
+    check_known("plan priority", entry.priority, get_args(PlanEntryPriority))
     return entry
 
 
@@ -271,12 +275,24 @@ def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions)
     kind = type(update)
     if kind not in _UPDATES:
         raise UsageError(f"cannot send {kind.__name__}; pass a session update of accord.schema")
+    if isinstance(update, (ToolCall, ToolCallUpdate)):
+        check_known("tool kind", update.kind, _TOOL_KINDS)
+        check_known("tool status", update.status, _TOOL_STATUSES)
+    elif isinstance(update, Plan):
+        for entry in update.entries:
+            plan_entry(entry)
     requirement = _REQUIRED_CAPABILITIES.get(kind)
     if requirement is not None and not requirement[1](client):
         raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{requirement[0]}`")
     if isinstance(update, ConfigOptionUpdate):
         return ConfigOptionUpdate(options.for_client(update.config_options), meta=update.meta)
     return update
+
+
+def check_known(what: str, value: object, known: Sequence[object]) -> None:
+    """Raise UsageError for a value that the protocol does not have."""
+    if value not in known:
+        raise UsageError(f"unknown {what} {value!r}; use one of {', '.join(map(str, filter(None, known)))}")
 
 
 def content_block(content: str | ContentBlock) -> ContentBlock:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import UNSET
 
+from accord.agent.session_updates import check_known
 from accord.clock import with_timeout
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
-from accord.schema.client_requests import PermissionOption, RequestPermissionRequest
+from accord.schema.client_requests import PermissionOption, PermissionOptionKind, RequestPermissionRequest
 from accord.schema.content import (
     Content,
     ContentBlock,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 Location: TypeAlias = "ToolCallLocation | str | PathLike[str] | tuple[str | PathLike[str], int]"
 """A file, possibly with a line. Relative paths start at the directory of the session."""
 
-_KINDS: Final = frozenset(get_args(ToolKind))
 
 ALLOW_OR_REJECT: Final[tuple[PermissionOption, ...]] = (
     PermissionOption("allow", "Allow", "allow_once"),
@@ -64,8 +64,8 @@ class ToolCallScope:
         raw_input: Any = UNSET,
         start: bool = False,
     ) -> None:
-        if kind is not None and kind not in _KINDS:
-            raise UsageError(f"unknown tool kind {kind!r}; use one of {', '.join(sorted(_KINDS))}")
+        if kind is not None:
+            check_known("tool kind", kind, get_args(ToolKind))
         self.id: str = turn.session.new_tool_call_id()
         self.status: ToolCallStatus | None = None
         """None until the block is entered."""
@@ -316,3 +316,5 @@ def _check_options(options: Sequence[PermissionOption]) -> None:
     ids = [option.option_id for option in options]
     if not ids or len(set(ids)) != len(ids):
         raise UsageError(f"permission options need distinct ids, and at least one option; got {ids}")
+    for option in options:
+        check_known("kind of permission option", option.kind, get_args(PermissionOptionKind))
