@@ -135,3 +135,17 @@ async def test_online_each_key_and_address_is_tested_in_all_formats(
         "BROKEN     the connection at http://127.0.0.1:9/v1 failed: connection ref"
     )
     assert len(working.listings) == 3
+
+
+def test_the_doctor_names_the_web_search_that_would_be_used(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = run_accord("agent", "--login", "brave", stdin=f"{KEY}\n".encode())
+    assert (stored.returncode, 'search = "brave" under [web]' in stored.stderr) == (0, True)
+    found = '[web] search = "auto" would use: Brave Search, key from credentials.json'
+    assert doctor()["search"] == f"off        {found}"
+    configure(home, '[web]\nsearch = "searxng"\n')
+    assert doctor()["search"].startswith("missing    SearXNG needs an address: set SEARXNG_URL")
+    configure(home, '[web]\nsearch = "auto"\n')
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    assert doctor()["search"] == "ready      the search of anthropic, billed by it"

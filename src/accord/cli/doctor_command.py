@@ -117,6 +117,7 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         *_check_models(config, online=online),
         *_check_folders(),
         _check_store(),
+        _check_search(config),
         _check_ripgrep(),
         *_check_agents(),
         _check_terminals(),
@@ -251,6 +252,29 @@ def _check_store() -> DoctorFinding:
         remark = f"{path} can only be read: sessions cannot be stored (accord agent --store PATH)"
         return DoctorFinding("store", BROKEN, remark)
     return DoctorFinding("store", "opens", str(path))
+
+
+def _check_search(config: "Config | None") -> DoctorFinding:
+    """Say which search `web_search` would ask."""
+    from accord.coder.models import ModelRegistry
+    from accord.coder.models.model_name import REHEARSAL
+    from accord.coder.tools.search_services import choose_search
+    from accord.coder.user_config import WebConfig
+
+    if config is None:
+        return DoctorFinding("search", "unknown", "fix the config first")
+    try:
+        models = ModelRegistry(config.models)
+        model = models.choose().model
+        endpoint = None if model.provider == REHEARSAL else models.endpoints.get(model.provider, model.name)
+        if config.web.search == "off":
+            found = choose_search(WebConfig(search="auto"), endpoint, os.environ)
+            would = "would use" if found.service else "would find nothing"
+            return DoctorFinding("search", "off", f'[web] search = "auto" {would}: {found.reason}')
+        choice = choose_search(config.web, endpoint, os.environ)
+    except UsageError as error:
+        return DoctorFinding("search", BROKEN, str(error))
+    return DoctorFinding("search", "missing" if choice.service is None else "ready", choice.reason)
 
 
 def _check_ripgrep() -> DoctorFinding:

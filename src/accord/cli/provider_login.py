@@ -26,6 +26,7 @@ from accord.coder.models.credentials import (
 from accord.coder.models.endpoints import family_of
 from accord.coder.models.model_name import REHEARSAL, normalize_provider
 from accord.coder.models.model_registry import missing_key
+from accord.coder.tools.search_services import SEARCH_SERVICES
 from accord.errors import UsageError
 from accord.extras import is_installed
 
@@ -56,7 +57,7 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     for variable in _set_variables(name):
         print_stderr(f"{variable} is set in this environment and is used instead of the stored key.")
     print_stderr(_how_to_use(name, models))
-    if not is_installed("agent"):
+    if not is_installed("agent") and name not in SEARCH_SERVICES:
         print_stderr("To use models, also run: pip install 'accord[agent]'")
     return 0
 
@@ -88,6 +89,8 @@ def _find_server(provider: str, models: ModelRegistry, *, can_ask: bool) -> tupl
     """Return the name of a server, and its address if it is to be added to the config (`NAME=URL`)."""
     text, equals, url = provider.partition("=")
     name = _key_name(text)
+    if not equals and name in SEARCH_SERVICES:
+        return name, None
     if not equals and models.endpoints.is_provider(name) and not models.endpoints.get(name).needs_address:
         return _known_provider(provider, models), None
     if not equals and can_ask and name != REHEARSAL:
@@ -107,6 +110,8 @@ def _known_provider(provider: str, models: ModelRegistry) -> str:
     name = _key_name(provider)
     if name == REHEARSAL:
         raise UsageError(f"{REHEARSAL} needs no key")
+    if name in SEARCH_SERVICES:
+        return name
     if not models.endpoints.is_provider(name):
         raise UsageError(
             f"unknown provider {provider!r}; use one of: {', '.join(models.endpoints.all_names)}, "
@@ -184,6 +189,8 @@ def _set_variables(*names: str) -> list[str]:
 
 
 def _how_to_use(name: str, models: ModelRegistry) -> str:
+    if name in SEARCH_SERVICES:
+        return f'To search the web with it, put search = "{name}" under [web] in config.toml.'
     choice = models.choose()
     if family_of(choice.model.provider) == name:
         return f"New sessions of `accord agent` use {choice.model}."

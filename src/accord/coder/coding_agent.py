@@ -144,7 +144,7 @@ class _Service:
         return answer
 
     async def prompt(self, turn: Turn) -> PromptResponse:
-        from accord.coder.turn.session_runtime import answer_prompt
+        from accord.coder.turn.prompt_answer import answer_prompt
 
         return await answer_prompt(turn)
 

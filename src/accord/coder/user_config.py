@@ -8,7 +8,7 @@ The file holds no API keys.
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -217,11 +217,18 @@ class SessionConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """The maximum number of model requests."""
 
 
+SearchSetting: TypeAlias = Literal["off", "auto", "provider", "brave", "tavily", "exa", "searxng"]
+
+
 class WebConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """`[web]`: exceptions for `web_fetch`."""
+    """`[web]`: exceptions for `web_fetch`, and the service of `web_search`."""
 
     allowed: tuple[str, ...] = ()
     """Hosts and networks that may be fetched although they are not public."""
+    search: SearchSetting = "off"
+    """What `web_search` asks. `auto`: the model's provider if it can search, else the first with a key."""
+    search_url: str | None = None
+    """The address of SearXNG, or another address of the chosen service."""
 
 
 class McpConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -230,6 +237,13 @@ class McpConfig(Struct, frozen=True, forbid_unknown_fields=True):
     start_seconds: Annotated[float, Meta(ge=0)] = 5.0
     """How long the first turn waits for servers that are still starting. They continue to start after that.
     """
+
+
+def _web_config(mapping: Mapping[str, Any], file: Path) -> WebConfig:
+    config = convert(mapping.get("web", {}), WebConfig, file, "web")
+    if config.search_url is not None and (error := address_error(config.search_url)):
+        raise ConfigError(file, "web.search_url", error)
+    return config
 
 
 def mcp_server_tables(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,7 +298,7 @@ def load_config(folder: Path | None = None) -> Config:
         models=models_config(mapping, file),
         turn=convert(mapping.get("turn", {}), TurnConfig, file, "turn"),
         session=convert(mapping.get("session", {}), SessionConfig, file, "session"),
-        web=convert(mapping.get("web", {}), WebConfig, file, "web"),
+        web=_web_config(mapping, file),
         mcp=_mcp_config(mapping, file),
         mapping=mapping,
         file=file,

@@ -159,7 +159,7 @@ _ROUTES: Final[tuple[tuple[re.Pattern[str], FormatName], ...]] = (
     (re.compile(r".*/chat/completions"), "openai-chat"),
     (re.compile(r".*/responses"), "openai-responses"),
     (re.compile(r".*/messages"), "anthropic"),
-    (re.compile(r".*/models/(?P<model>[^/]+):streamGenerateContent"), "google"),
+    (re.compile(r".*/models/(?P<model>[^/]+):(?:streamG|g)enerateContent"), "google"),
     (re.compile(r".*/models/(?P<model>[^/]+):streamRawPredict"), "anthropic"),
 )
 _VARIABLE_PREFIXES: Final = {"openai": "OPENAI", "anthropic": "ANTHROPIC", "google": "GOOGLE"}

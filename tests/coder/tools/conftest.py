@@ -1,8 +1,10 @@
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from tests.coder.tools.harness import ToolHarness
+from tests.coder.tools.web_site import Site
 
 
 @pytest.fixture
@@ -26,3 +28,14 @@ def write(project: Path) -> Callable[[str, str | bytes], Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    server = await asyncio.start_server(site, "127.0.0.1", 0)
+    site.port = server.sockets[0].getsockname()[1]
+    yield site
+    await site.close()
+    server.close()
+    await server.wait_closed()

@@ -120,6 +120,7 @@ def test_tool_kinds_and_categories() -> None:
         "bash": ("execute", "execute"),
         "job": ("execute", "read-only"),
         "web_fetch": ("fetch", "read-only"),
+        "web_search": ("search", "read-only"),
         "agent": ("execute", "execute"),
         "plan": ("think", "read-only"),
         "leave_plan_mode": ("switch_mode", "write"),

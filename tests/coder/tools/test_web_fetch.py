@@ -4,81 +4,19 @@ import asyncio
 import gzip
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.coder.tools.harness import ToolHarness, text_in
+from tests.coder.tools.web_site import Site
 
 from accord.coder.model_history import ImagePart
 from accord.coder.tools.tool import BadArguments
 from accord.coder.tools.tool_context import ToolLimits
 from accord.coder.tools.web_client import WebAccess
 from accord.testing import FakeClock
-
-Serve = Callable[[asyncio.StreamWriter], Awaitable[None]]
-
-
-class Site:
-    """A server with handwritten responses."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, bytes | Serve] = {}
-        self.asked: list[bytes] = []
-        self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def page(self, path: str, body: bytes | str, kind: str = "text/html", **more: Any) -> None:
-        data = body if isinstance(body, bytes) else body.encode()
-        headers = {"content-type": kind, "content-length": str(len(data)), **more}
-        self.pages[path] = self.head(200, **headers) + data
-
-    @staticmethod
-    def head(status: int, **headers: str) -> bytes:
-        lines = [
-            f"HTTP/1.1 {status} OK",
-            *(f"{name.replace('_', '-')}: {value}" for name, value in headers.items()),
-        ]
-        return "\r\n".join((*lines, "", "")).encode()
-
-    def redirect(self, path: str, to: str) -> None:
-        self.pages[path] = self.head(302, location=to, content_length="0")
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        self._tasks.add(task)
-        try:
-            request = await reader.readuntil(b"\r\n\r\n")
-            self.asked.append(request)
-            answer = self.pages.get(request.split()[1].decode(), self.head(404, content_length="0"))
-            if isinstance(answer, bytes):
-                writer.write(answer)
-            else:
-                await answer(writer)
-            await writer.drain()
-        except (OSError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.close()
-
-    async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-@pytest.fixture
-async def site() -> AsyncIterator[Site]:
-    site = Site()
-    server = await asyncio.start_server(site, "127.0.0.1", 0)
-    site.port = server.sockets[0].getsockname()[1]
-    yield site
-    await site.close()
-    server.close()
-    await server.wait_closed()
 
 
 class FakeResolver:

@@ -260,7 +260,7 @@ class _GeminiReader(AnswerReader):
         if chunk.error:
             raise failure_of_event(chunk.error)
         if chunk.usage_metadata:
-            self.usage = _usage(chunk.usage_metadata)
+            self.usage = gemini_usage(chunk.usage_metadata)
         if not chunk.candidates:
             if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
                 self.finish, self.finish_word = "refusal", chunk.prompt_feedback.block_reason
@@ -290,7 +290,8 @@ class _GeminiReader(AnswerReader):
                 self.end_run()
 
 
-def _usage(usage: dict[str, Any]) -> RequestUsage | None:
+def gemini_usage(usage: dict[str, Any]) -> RequestUsage | None:
+    """The tokens of a request; None if the server counted none."""
     thought = count(usage.get("thoughtsTokenCount"))
     tokens = RequestUsage(
         input=count(usage.get("promptTokenCount")) + count(usage.get("toolUsePromptTokenCount")),

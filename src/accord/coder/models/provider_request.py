@@ -60,11 +60,11 @@ class ProviderRequest:
     """Sends requests to one model."""
 
     def __init__(self, endpoint: Endpoint, name: str, facts: ModelFacts, http: httpx2.AsyncClient) -> None:
-        self._endpoint = endpoint
-        self._name = name
+        self.endpoint = endpoint
+        self.model_name = name
+        self.format: WireFormat = wire_format(endpoint, name, facts)
         self._facts = facts
         self._http = http
-        self._format = wire_format(endpoint, name, facts)
         if endpoint.is_official:
             self._known = known_model(endpoint.family, name)
         else:  # behind a proxy, or at another provider; a server of the user's own costs nothing
@@ -77,9 +77,9 @@ class ProviderRequest:
 
     def http_request(self, asked: ModelRequest, sees_images: bool) -> ModelHttpRequest:
         """Return the complete HTTP request."""
-        body = msgspec.json.encode(self._format.body(asked, sees_images))
-        url = address(self._endpoint, self._format) + self._format.path()
-        return ModelHttpRequest(url, self._format.headers(), body)
+        body = msgspec.json.encode(self.format.body(asked, sees_images))
+        url = address(self.endpoint, self.format) + self.format.path()
+        return ModelHttpRequest(url, self.format.headers(), body)
 
     async def stream(self, request: ModelRequest, sees_images: bool, queue: ModelEventQueue) -> None:
         """Send the request and put the events of the answer into the queue. Raises ModelError."""
@@ -87,8 +87,8 @@ class ProviderRequest:
         if failure is not None and failure.kind == "bad_request" and "summar" in str(failure):
             from accord.coder.models.openai_responses import OpenAIResponsesFormat
 
-            if isinstance(self._format, OpenAIResponsesFormat) and self._format.summaries:
-                self._format.summaries = False
+            if isinstance(self.format, OpenAIResponsesFormat) and self.format.summaries:
+                self.format.summaries = False
                 failure = await self._send(request, sees_images, queue)
         if failure is not None:
             raise failure
@@ -97,7 +97,7 @@ class ProviderRequest:
         self, request: ModelRequest, sees_images: bool, queue: ModelEventQueue
     ) -> ModelError | None:
         """Send the request once. Returns the error: raised here, it would hold the one that it came from."""
-        reader = self._format.reader()
+        reader = self.format.reader()
         http_request = self.http_request(request, sees_images)
         try:
             stream = post_events(self._http, http_request, queue.reset_silence, lambda: reader.done)
@@ -105,22 +105,23 @@ class ProviderRequest:
                 async for data in stream:
                     for event in reader.read(data):
                         await queue.put(event)
-            for event in reader.end(f"{self._endpoint.name}:{self._name}"):
-                await queue.put(self._with_cost(event) if isinstance(event, RequestUsage) else event)
+            for event in reader.end(f"{self.endpoint.name}:{self.model_name}"):
+                await queue.put(self.with_cost(event) if isinstance(event, RequestUsage) else event)
             return None
         except ModelError as error:
             failure = error
         except ProviderFailure as error:
             if is_content_filter(error):
-                refusal_text = one_line(error.text, self._endpoint.key)
+                refusal_text = one_line(error.text, self.endpoint.key)
                 await queue.put(Stopped("refusal", AssistantMessage(()), refusal_text))
                 return None
-            failure = to_model_error(error, self._endpoint, self._name)
+            failure = to_model_error(error, self.endpoint, self.model_name)
         if reader.usage is not None:
-            await queue.put(self._with_cost(reader.usage))
+            await queue.put(self.with_cost(reader.usage))
         return failure
 
-    def _with_cost(self, usage: RequestUsage) -> RequestUsage:
+    def with_cost(self, usage: RequestUsage) -> RequestUsage:
+        """The usage with its cost, if the prices are known."""
         cost = cost_of(usage, self._facts)
         if cost is None and self._known is not None:
             cost = cost_of(usage, self._known.prices(usage.input))
@@ -161,7 +162,7 @@ async def fetch_models(endpoint: Endpoint, http: httpx2.AsyncClient) -> list[Ava
     failure: str
     try:
         request = ModelHttpRequest(address(endpoint, its_format) + its_format.list_path, headers)
-        status, body = await get_body(http, request)
+        status, body = await http_body(http, request)
         if status == 200:
             models = list(dict.fromkeys(_read_list(endpoint, msgspec.json.decode(body))))
             return sorted(models, key=lambda model: model.name) if endpoint.is_official else models
@@ -190,7 +191,7 @@ async def count_models(endpoint: Endpoint, http: httpx2.AsyncClient) -> int | No
     for path in (*_KEY_PATHS.get(endpoint.family, ()), its_format.list_path):
         try:
             url = address(endpoint, its_format) + path
-            status, body = await get_body(http, ModelHttpRequest(url, headers))
+            status, body = await http_body(http, ModelHttpRequest(url, headers))
         except ProviderFailure as error:
             failure = error
         if failure is None and status not in (200, *_NO_LIST):
@@ -297,10 +298,13 @@ async def post_events(
     raise failure
 
 
-async def get_body(http: httpx2.AsyncClient, request: ModelHttpRequest) -> tuple[int, bytes]:
+async def http_body(
+    http: httpx2.AsyncClient, request: ModelHttpRequest, method: str = "GET"
+) -> tuple[int, bytes]:
     """Return the status and the body, at most `MAX_BODY_BYTES` of it. Raises ProviderFailure."""
     try:
-        async with http.stream("GET", request.url, headers=request.headers) as response:
+        stream = http.stream(method, request.url, headers=request.headers, content=request.body or None)
+        async with stream as response:
             return response.status_code, await _read(response, MAX_BODY_BYTES)
     except _HTTP_ERRORS as error:
         failure = _failure_of(error, request.url)

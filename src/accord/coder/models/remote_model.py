@@ -22,6 +22,7 @@ from accord.coder.models.model import (
     ModelError,
     ModelEvent,
     ModelRequest,
+    RequestUsage,
     Retrying,
     TextDelta,
     ThoughtDelta,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from accord.coder.models.provider_request import ProviderRequest
+    from accord.coder.models.provider_search import ProviderSearch
 
 _QUEUE_SIZE = 64
 
@@ -81,7 +83,7 @@ class RemoteModel:
         """The size of the context window in the provider's list of models."""
         self.reported_images: bool | None = None
         """Whether it accepts images, by the provider's list of models."""
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._connections = connections
         self._facts = facts or ModelFacts()
         self._requests = requests or RequestConfig()
@@ -114,13 +116,20 @@ class RemoteModel:
             async for event in events:
                 yield event
 
+    async def web_search(self, on_usage: Callable[[RequestUsage], None]) -> "ProviderSearch":
+        """The web search of the provider. `on_usage` gets the tokens of each search. Raises MissingExtra."""
+        await provider_loaded(self.endpoint.kind)
+        from accord.coder.models.provider_search import ProviderSearch
+
+        return ProviderSearch(self._connect(), self._connections.http(), on_usage)
+
     def _attempt(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         queue = ModelEventQueue(self._clock, self._requests.silence, self._silence_error)
         return run_in_task(queue, lambda: self._run(request, queue))
 
     async def _run(self, request: ModelRequest, queue: "ModelEventQueue") -> None:
         try:
-            await provider_loaded(self._endpoint.kind)
+            await provider_loaded(self.endpoint.kind)
             await self._connect().stream(request, self.sees_images, queue)
             await queue.put(None)
         except ModelError as error:
@@ -136,7 +145,7 @@ class RemoteModel:
 
         if self._provider_request is None:
             http = self._connections.http()
-            self._provider_request = ProviderRequest(self._endpoint, self.name, self._facts, http)
+            self._provider_request = ProviderRequest(self.endpoint, self.name, self._facts, http)
         return self._provider_request
 
     def _silence_error(self) -> ModelError:

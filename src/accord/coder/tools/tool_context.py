@@ -23,6 +23,7 @@ from accord.coder.tools.web_client import WebAccess
 from accord.schema.updates import PlanEntry
 
 if TYPE_CHECKING:
+    from accord.coder.tools.search_services import SearchService
     from accord.policy.sandbox.steering_watch import SteeringWatch
 
 
@@ -53,6 +54,7 @@ class ToolLimits:
     fetch_seconds: float = 30
     fetch_bytes: int = 5 * 1024 * 1024
     redirects: int = 5
+    web_search_seconds: float = 60
 
 
 class SandboxedCommand(Protocol):
@@ -163,6 +165,8 @@ class ToolContext:
     ripgrep: Callable[[], str | None] = find_ripgrep
     """Returns the path of ripgrep, or None."""
     web: WebAccess = field(default_factory=WebAccess)
+    search: "SearchService | None" = None
+    """What `web_search` asks."""
     ask_user: AskUser | None = None
     warn: Warn | None = None
     """Shows a title and a text to the user, also between turns."""

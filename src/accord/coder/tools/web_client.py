@@ -1,4 +1,4 @@
-"""HTTP client of `web_fetch`: URL parsing, address checks, one GET, redirects.
+"""HTTP client of `web_fetch` and `web_search`: URL parsing, address checks, one request, redirects.
 
 A host name is resolved once, all its addresses are checked, and the connection goes to a checked address. DNS
 answers that change afterwards have no effect. Redirects are checked at every hop.
@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
@@ -194,8 +194,8 @@ class HttpResponseHead:
         return None
 
 
-class HttpGet:
-    """One GET request: `async with HttpGet(...) as get:`, then `send`, then `body`.
+class HttpExchange:
+    """One request: `async with HttpExchange(...) as exchange:`, then `send`, then `body`.
 
     The connection ends with the block. h11 does HTTP, asyncio does TLS and sockets.
     """
@@ -205,7 +205,7 @@ class HttpGet:
         try:
             import h11
         except ImportError:
-            raise MissingExtra("agent", "web_fetch") from None
+            raise MissingExtra("agent", "web pages") from None
 
         self._h11 = h11
         self._url = url
@@ -216,7 +216,7 @@ class HttpGet:
         self._writer: asyncio.StreamWriter
         self._head: HttpResponseHead
 
-    async def __aenter__(self) -> "HttpGet":
+    async def __aenter__(self) -> "HttpExchange":
         tls = None
         if self._url.scheme == "https":
             tls = self._tls or await asyncio.to_thread(ssl.create_default_context)
@@ -237,18 +237,22 @@ class HttpGet:
         with suppress(OSError, ssl.SSLError):
             await self._writer.wait_closed()
 
-    async def send(self) -> HttpResponseHead:
-        """Send the request and read the head of the response."""
-        headers = [
-            ("Host", self._url.authority),
-            ("User-Agent", _USER_AGENT),
-            ("Accept", _ACCEPT),
-            ("Accept-Encoding", "gzip"),
-            ("Connection", "close"),
-        ]
+    async def send(self, headers: Mapping[str, str] | None = None, data: bytes = b"") -> HttpResponseHead:
+        """Send a GET, or a POST if there is data, and read the head of the response."""
+        all_headers = {
+            "Host": self._url.authority,
+            "User-Agent": _USER_AGENT,
+            "Accept": _ACCEPT,
+            "Accept-Encoding": "gzip",
+            "Connection": "close",
+            **({"Content-Length": str(len(data))} if data else {}),
+            **(headers or {}),
+        }
         h11 = self._h11
-        request = h11.Request(method="GET", target=self._url.target, headers=headers)
-        self._writer.write((self._http.send(request) or b"") + (self._http.send(h11.EndOfMessage()) or b""))
+        method = "POST" if data else "GET"
+        request = h11.Request(method=method, target=self._url.target, headers=list(all_headers.items()))
+        events = [request, *([h11.Data(data=data)] if data else []), h11.EndOfMessage()]
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
         await self._writer.drain()
         while True:
             event = await self._event()
@@ -327,11 +331,11 @@ async def fetch(url: Url, access: WebAccess, *, limit: int, redirects: int) -> W
     returned, because it needs its own permission.
     """
     for _ in range(redirects + 1):
-        async with await _connect(url, access) as get:
-            head = await get.send()
+        async with await _connect(url, access) as exchange:
+            head = await exchange.send()
             location = head.headers.get("location")
             if head.status not in _REDIRECT_STATUSES or not location:
-                data, complete = await get.body(limit)
+                data, complete = await exchange.body(limit)
                 return WebPage(url, head, data, complete)
         target = url.join(location)
         if url.scheme == "https" and target.scheme == "http":
@@ -340,6 +344,19 @@ async def fetch(url: Url, access: WebAccess, *, limit: int, redirects: int) -> W
             return WebPage(url, head, b"", True, redirect=target)
         url = target
     raise WebRefused(f"{url.host} redirects more than {redirects} times")
+
+
+async def call_api(
+    url: Url, access: WebAccess, headers: Mapping[str, str], data: bytes, *, limit: int
+) -> WebPage:
+    """Send one request with these headers; a POST if there is data. Raises WebRefused.
+
+    A redirect is not followed, so that a key in the headers reaches no other host.
+    """
+    async with await _connect(url, access) as exchange:
+        head = await exchange.send(headers, data)
+        body, complete = await exchange.body(limit)
+        return WebPage(url, head, body, complete)
 
 
 def check_host(url: Url, access: WebAccess) -> None:
@@ -353,7 +370,7 @@ def check_host(url: Url, access: WebAccess) -> None:
         raise WebRefused(f"{url.host} may not be fetched: it {reason}")
 
 
-async def _connect(url: Url, access: WebAccess) -> HttpGet:
+async def _connect(url: Url, access: WebAccess) -> HttpExchange:
     try:
         addresses = await access.resolve(url.host, url.port)
     except OSError as error:
@@ -364,7 +381,7 @@ async def _connect(url: Url, access: WebAccess) -> HttpGet:
         # One address that is not public makes the name suspect: no address of it is contacted.
         if reason := access.forbidden_reason(url.host, address):
             raise WebRefused(f"{url.host} may not be fetched: {address} {reason}")
-    return HttpGet(url, addresses, access.tls)
+    return HttpExchange(url, addresses, access.tls)
 
 
 def _site(url: Url) -> str:

@@ -1,13 +1,9 @@
 """Runs the turns of one session: builds tools, permissions, sandbox and commands, and starts the loop."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Self, cast
-
-from msgspec import UNSET
+from typing import TYPE_CHECKING, Final, Self
 
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
@@ -21,10 +17,9 @@ from accord.coder.model_history import (
     Part,
     TextPart,
     UserMessage,
-    note_message,
     without_refused_prompt,
 )
-from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
+from accord.coder.models.model import Model, ModelRequest, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.permissions.permission_gate import PermissionGate
 from accord.coder.permissions.project_files import (
@@ -38,7 +33,7 @@ from accord.coder.permissions.project_files import (
 )
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.resources import write_stderr
-from accord.coder.session.coder_session import CoderSession, UsageTotal, prompt_id
+from accord.coder.session.coder_session import CoderSession, UsageTotal
 from accord.coder.session.command_registry import CommandRegistry
 from accord.coder.session.session_options import check_window
 from accord.coder.session.slash_commands import ModelPrompt
@@ -48,33 +43,23 @@ from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.coder.tools.tool_context import SetPlan, ToolContext
 from accord.coder.tools.web_client import WebAccess
-from accord.coder.turn.agent_loop import TURN_CANCELLED, AgentLoop
+from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
 from accord.coder.turn.tool_runner import ToolRunner, TurnOutput
 from accord.coder.turn.usage_budget import UsageBudget
 from accord.coder.turn.user_questions import question_asker
-from accord.errors import (
-    CONFIGURATION,
-    AuthRequired,
-    InternalError,
-    InvalidParams,
-    InvalidRequest,
-    RpcError,
-    StoreError,
-    UsageError,
-)
 from accord.paths import config_dir
 from accord.policy.audit_log import DecisionLog
 from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy
 from accord.policy.request import SessionDirectories
-from accord.schema.content import ContentBlock, PromptResponse, StopReason, TextContent
+from accord.schema.content import ContentBlock, StopReason, TextContent
 from accord.schema.updates import PlanEntry
-from accord.session import Event
-from accord.session.events import MessageChanged, TurnCancelling, TurnStarted, turn_ended, turn_failed
+from accord.session.events import MessageChanged
 
 if TYPE_CHECKING:
     from accord.coder.hooks.session_hooks import SessionHooks
+    from accord.coder.tools.search_services import SearchService
 
 _COMMAND_TOOLS: Final = ("bash", "job")
 _UNKNOWN_CHANGES: Final = ("execute", "external")
@@ -116,6 +101,9 @@ class SessionRuntime:
         """The project files that change the agent's behavior, once they were looked for."""
         self.hooks: SessionHooks | None = None
         """The hooks of the session, if there are any; read with the first prompt."""
+        self.search: SearchService | None = None
+        """What `web_search` asks; None hides the tool."""
+        self._reported_search = ""
         self._formats = False
         self._start_source = "resume" if session.history.messages else "startup"
         self.turn_usage: UsageTotal = UsageTotal()
@@ -151,6 +139,7 @@ class SessionRuntime:
         self.sandbox.turn_started()
         self.context_budget.prompt_received()
         await self._load_project_rules(turn)
+        await self._find_search(turn)
         await self._wait_for_servers()
         await self.offer_commands()
         if self.hooks is not None:
@@ -343,9 +332,11 @@ class SessionRuntime:
 
     def tools(self, excluded_tools: tuple[str, ...] = ()) -> dict[str, Tool]:
         """The tools that are available now."""
-        excluded_names = (
-            excluded_tools if self.session.mode == "plan" else (*excluded_tools, "leave_plan_mode")
-        )
+        excluded_names = [*excluded_tools]
+        if self.session.mode != "plan":
+            excluded_names.append("leave_plan_mode")
+        if self.search is None:
+            excluded_names.append("web_search")
         tools = {name: tool for name, tool in self.own_tools.items() if name not in excluded_names}
         servers = self.session.mcp
         if servers is not None:
@@ -369,6 +360,7 @@ class SessionRuntime:
             may_show=self.gate.may_show,
             host_path=self.sandbox.host_path,
             web=WebAccess(allowed=config.web.allowed),
+            search=self.search,
             ask_user=question_asker(turn, seconds=config.turn.question_seconds, clock=session.clock),
             warn=self._warn,
             set_plan=self._plan_setter(turn),
@@ -529,6 +521,17 @@ class SessionRuntime:
     async def _warn(self, title: str, text: str) -> None:
         await self.session.agent_session.notice(title, text, severity="warning")
 
+    async def _find_search(self, turn: Turn) -> None:
+        """Find what `web_search` asks; the model may have changed since the last turn."""
+        if self.session.resources.config.web.search == "off":
+            return
+        from accord.coder.turn.session_search import session_search
+
+        self.search, problem = await session_search(self)
+        if problem and problem != self._reported_search:
+            await turn.notice("No web search", problem, severity="warning")
+        self._reported_search = problem
+
     async def _wait_for_servers(self) -> None:
         servers = self.session.mcp
         if servers is not None:
@@ -541,78 +544,3 @@ class SessionRuntime:
         await self.jobs.aclose()
         await self.terminals.aclose()
         await self.sandbox.aclose()
-
-
-_LOG = logging.getLogger("accord.coder")
-
-
-async def answer_prompt(turn: Turn) -> PromptResponse:
-    """Answer one prompt and log the turn. Refuses an empty prompt, as providers would."""
-    if not any(not isinstance(block, TextContent) or block.text.strip() for block in turn.blocks):
-        raise InvalidParams("prompt: it is empty")
-    session: CoderSession = turn.session.data
-    usage = UsageTotal()
-    history_length = len(session.history.messages)
-    try:
-        async with session.rewind_lock:
-            _log_start(turn, session)
-        runtime: SessionRuntime = await session.runtime()
-        reason = await runtime.run_turn(turn, usage)
-        _log_end(turn, session, turn_ended(reason, usage.turn_usage()))
-    except asyncio.CancelledError:
-        if len(session.history.messages) == history_length and turn.command is None:
-            _keep_cancelled_prompt(turn, session)
-        _log_end(turn, session, TurnCancelling(), turn_ended("cancelled", usage.turn_usage()))
-        reason = "cancelled"  # the response still reports the usage
-    except Exception as error:  # noqa: BLE001 - the top of a turn: the prompt is answered in any case
-        reported = _protocol_error(error)
-        with suppress(StoreError):  # a log that cannot be written is the error itself, or was reported before
-            _log_end(turn, session, turn_failed(reported))
-        raise reported from None
-    return PromptResponse(reason, usage=usage.turn_usage() or UNSET)
-
-
-def _log_start(turn: Turn, session: CoderSession) -> None:
-    """Log a prompt. First log the end of an earlier turn that was answered but has not stopped yet."""
-    unfinished, session.logged_turn = session.logged_turn, turn
-    if unfinished is not None:
-        session.journal.append(TurnCancelling(), turn_ended("cancelled"))
-    session.journal.append(TurnStarted(turn.blocks))
-    session.journal.commit()
-    session.prompt_id = prompt_id(session.journal.committed)
-
-
-def _log_end(turn: Turn, session: CoderSession, *events: Event) -> None:
-    """Log the end of a turn, unless it is logged already or the session is closed."""
-    if session.logged_turn is turn:
-        session.logged_turn = None
-        if not session.journal.closed:
-            session.journal.append(*events)
-
-
-def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
-    """Keep a prompt that was canceled before the model saw it: the user may refer to it."""
-    session.history.add(UserMessage(parts_of(turn.blocks, sees_images=False)), note_message(TURN_CANCELLED))
-
-
-def _protocol_error(error: Exception) -> RpcError:
-    """The protocol error for a failed turn."""
-    if isinstance(error, ExceptionGroup):
-        # From parallel tool calls: the first failure ended the others.
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    if isinstance(error, RpcError):
-        return error
-    if isinstance(error, ModelError):
-        if error.kind == "auth":
-            return AuthRequired(str(error))
-        return InternalError(str(error), {"reason": "model_error", "kind": error.kind})
-    if isinstance(error, UsageError):
-        # An unusable setting: the message says what to do.
-        return InvalidRequest(str(error), {"reason": CONFIGURATION})
-    if isinstance(error, StoreError):
-        return InternalError(str(error))
-    _LOG.error("a turn failed", exc_info=error)
-    return InternalError(
-        "The turn failed because of an internal error of the agent; the session is intact",
-        {"error": type(error).__name__},
-    )

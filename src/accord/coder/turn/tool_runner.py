@@ -85,6 +85,7 @@ _OTHER_NAMES: Final = {
     "glob": "find find_files",
     "bash": "shell sh execute execute_command run_command run_shell_command terminal",
     "web_fetch": "fetch",
+    "web_search": "search_web google_web_search",
     "agent": "task delegate",
     "plan": "todo_write update_plan",
     "leave_plan_mode": "exit_plan_mode",
