@@ -7,7 +7,8 @@ NODE_DIR := tests/node
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run serve web node official-examples docs commands constraints screens clean
-.PHONY: test test-long mutants soak interop bench bench-coder bench-gateway bench-proxy bench-run bench-tui
+.PHONY: test test-long mutants soak cluster-check interop bench bench-cluster bench-coder bench-gateway bench-proxy
+.PHONY: bench-run bench-tui
 .PHONY: check check-types check-docs-types check-lint check-imports check-public-types conform
 .PHONY: conform-agent conform-client
 .DEFAULT_GOAL := run
@@ -95,6 +96,11 @@ mutants: $(VENV)/dev.stamp
 MINUTES ?= 2
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+# Three NATS servers and three nodes, killed, stopped and cut off at random for MINUTES; then the promises of
+# docs/cluster.md are verified. SEED repeats the decisions of a run, BUG breaks a promise on purpose.
+cluster-check: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.cluster_check --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
 # What the package says of itself: its agent and its client follow the protocol, with the rules that have to be seen.
 # Long waits, for a machine that is busy.

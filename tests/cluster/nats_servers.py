@@ -83,7 +83,7 @@ class NatsCluster:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names: tuple[str, ...] = ("s1", "s2", "s3")
-        ports = _free_ports(6)
+        ports = free_ports(6)
         self._ports: dict[str, int] = dict(zip(self._names, ports[:3], strict=True))
         self._routes: dict[str, int] = dict(zip(self._names, ports[3:], strict=True))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -126,7 +126,8 @@ class NatsCluster:
             self.stop(name)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback address that nothing uses now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -10,7 +10,7 @@ from tests.gateway.book_contract import CHECKS, listed
 from tests.patience import PATIENCE
 
 from accord.cluster.book import ClusterBook, ClusterLog
-from accord.cluster.log_writer import LogFull
+from accord.cluster.log_writer import LogFull, SessionMoved
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.streams import prepare_streams
 from accord.errors import InvalidRequest, SessionInUse, StoreError
@@ -282,6 +282,26 @@ async def test_a_deleted_session_is_gone_everywhere(cluster: Cluster) -> None:
     again.append(_text("new"))
     await _committed(book, again)
     assert _texts(await _read(again)) == "new"
+
+
+async def test_a_session_that_another_node_deleted_is_not_shown_again_by_its_late_owner(
+    cluster: Cluster,
+) -> None:
+    late, other = await cluster.book(), await cluster.book("n2", "bb")
+    events = Events()
+    late.listener = events
+    log = _new(late)
+    log.append(_text("one"))
+    await _committed(late, log)
+    cluster.dead.add("aa")
+    await other.index.refresh()
+    assert await other.delete("a", "s1")
+    await _until(late, lambda: late.find("a", "s1") is None)
+    log.append(SessionInfoUpdate(title="late"))
+    late.commit()
+    assert isinstance(await asyncio.wait_for(events.failures.get(), PATIENCE), SessionMoved)
+    log.append(SessionInfoUpdate(title="later"))
+    assert late.find("a", "s1") is None
 
 
 async def test_a_node_without_its_lease_opens_and_writes_nothing(cluster: Cluster) -> None:

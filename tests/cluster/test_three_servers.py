@@ -9,6 +9,8 @@ from tests.patience import PATIENCE
 
 from accord.cluster.book import ClusterBook
 from accord.cluster.cluster_report import read_report
+from accord.cluster.connection import NatsRefused
+from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
 from accord.cluster.streams import prepare_streams
 from accord.errors import UsageError
 from accord.schema import AgentMessageChunk, TextContent
@@ -64,3 +66,20 @@ async def test_nothing_is_lost_while_servers_are_lost(tmp_path: Path) -> None:
                 text += "".join(update.content.text for update in page)  # type: ignore[union-attr]
             assert text == "one two three"
             await book.aclose()
+
+
+async def test_changes_of_one_key_at_the_same_time_are_refused_by_its_revision_or_tried_again(
+    tmp_path: Path,
+) -> None:
+    with nats_cluster(tmp_path) as cluster:
+        settings = cluster.settings()
+        async with asyncio.timeout(PATIENCE), jetstream_of(settings) as jetstream:
+            bucket = (await prepare_streams(jetstream, settings, seconds=PATIENCE)).bucket("index")
+            for number in range(20):
+                changes = [
+                    with_retries(lambda key=f"k{number}", value=value: bucket.put(key, value, 0), jetstream)
+                    for value in (b"1", b"2", b"3")
+                ]
+                done = await asyncio.gather(*changes, return_exceptions=True)
+                refused = [error.code for error in done if isinstance(error, NatsRefused)]
+                assert refused == [WRONG_SEQUENCE] * 2

@@ -336,7 +336,7 @@ class ClusterLog:
         self, kind: str, payload: bytes, effect: SummaryEffect, *, text: bool = False, by: str = ""
     ) -> None:
         writer = self._writer
-        if writer is None or self.closed:
+        if writer is None or self.closed or writer.failure is not None:
             self._lost += 1
             self._book.add_dirty(self)  # so that no frame goes without its record
             return
@@ -438,6 +438,8 @@ class ClusterLog:
             last = await with_retries(
                 lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
             )
+            if last is None and not await book.index.exists(self._entry):
+                raise StoreError(f"session {self._entry.session_id} was deleted")
             position = end_of_log(last)
             if not position.writer or position.writer == book.writer_name or is_released(last):
                 break
@@ -510,7 +512,7 @@ class ClusterLog:
 
     def _show(self, entry: IndexEntry) -> None:
         self._entry = entry
-        self._book.index.show(entry)
+        self._book.index.update(entry)
 
     def show_state(self, state: str) -> None:
         """Tell other nodes what the session does."""

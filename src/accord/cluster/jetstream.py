@@ -202,15 +202,20 @@ class Bucket:
 
         Raises NatsRefused with `WRONG_SEQUENCE` if it has another revision.
         """
-        return await self._jetstream.append(self._prefix + key, value, {EXPECTED: str(revision)})
+        return await self._write(key, value, {EXPECTED: str(revision)})
 
     async def delete(self, key: str, revision: int, *, marker_seconds: int = MARKER_SECONDS) -> int:
         """Delete a key whose last revision is `revision`; return the revision of the deletion."""
-        return await self._jetstream.append(
-            self._prefix + key,
-            b"",
-            {EXPECTED: str(revision), _OPERATION: "DEL", "Nats-TTL": f"{marker_seconds}s"},
-        )
+        headers = {EXPECTED: str(revision), _OPERATION: "DEL", "Nats-TTL": f"{marker_seconds}s"}
+        return await self._write(key, b"", headers)
+
+    async def _write(self, key: str, value: bytes, headers: dict[str, str]) -> int:
+        try:
+            return await self._jetstream.append(self._prefix + key, value, headers)
+        except NatsRefused as error:
+            if error.code not in APPENDS_IN_PROGRESS:
+                raise
+            raise NatsUnavailable(f"another change of {key} is not decided yet ({error})") from None
 
     async def entries(self, after: int = 0, keys: str = ">") -> AsyncGenerator[BucketEntry]:
         """Read the last entry of each key, in the order of their revisions, from any replica."""

@@ -119,6 +119,20 @@ class SessionIndex:
         """Show an entry on this node before it is written."""
         self._entries[index_key(entry.agent, entry.session_id)] = entry
 
+    def update(self, entry: IndexEntry) -> None:
+        """Show a change before it is written, unless the session was deleted or has another log now."""
+        key = index_key(entry.agent, entry.session_id)
+        shown = self._entries.get(key)
+        if shown is not None and shown.log == entry.log:
+            self._entries[key] = entry
+
+    async def exists(self, entry: IndexEntry) -> bool:
+        """Whether the session of a log is in the list, by the leader. Raises StoreError."""
+        key = index_key(entry.agent, entry.session_id)
+        current = await with_retries(lambda: self._bucket.get(key), self._jetstream)
+        known = None if current is None or current.value is None else _decoded(current)
+        return known is not None and known.log == entry.log
+
     async def write(self, entry: IndexEntry, *, new: bool = False) -> None:
         """Write the entry of a session. `new`: only if the id is free.
 
@@ -134,8 +148,10 @@ class SessionIndex:
             if known == entry:
                 break  # an answer was lost, but not the entry
             if known is None and not new:
+                self._show_current(key, entry, None)
                 raise IndexTaken(f"session {entry.session_id} was deleted")
             if known is not None and (new or known.log != entry.log or known.epoch > entry.epoch):
+                self._show_current(key, entry, known)
                 raise IndexTaken(f"another node has session {entry.session_id} now")
             revision = 0 if current is None else current.revision
             try:
@@ -147,6 +163,15 @@ class SessionIndex:
                 if error.code != WRONG_SEQUENCE:
                     raise
         self.show(entry)
+
+    def _show_current(self, key: str, entry: IndexEntry, known: IndexEntry | None) -> None:
+        """Show what the bucket has, and no longer an entry that this node could not write."""
+        shown = self._entries.get(key)
+        if shown is not None and shown.log == entry.log and shown.epoch <= entry.epoch:
+            if known is None:
+                del self._entries[key]
+            else:
+                self._entries[key] = known
 
     async def remove(self, agent: str, session_id: str, log: str) -> bool:
         """Remove the entry of a session; return whether it was there. Raises StoreError."""

@@ -1,0 +1,271 @@
+"""The damage of a cluster check: kills, stops, cuts, slows and fills, and undoes it after a while."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from random import Random
+from typing import Any, Final
+
+import msgspec
+from tests.cluster.nats_servers import jetstream_of
+from tests.cluster_check.check_world import CheckedNode, CheckWorld, NatsServer
+from tests.cluster_check.history import History
+from tests.soak.soak_world import descendants
+
+from accord.cluster.jetstream import with_retries
+from accord.errors import AccordError
+
+_STOP_SECONDS: Final = 20.0
+_LIMIT_SECONDS: Final = 60.0
+
+
+class Nemesis:
+    """Does one kind of damage after the other, each at least once if there is time."""
+
+    def __init__(self, world: CheckWorld, seed: str, only: list[str] | None = None) -> None:
+        self._world = world
+        self._random = Random(f"{seed}-nemesis")
+        self._history = History(world.folder, "nemesis")
+        self._kinds = {name: DAMAGES[name] for name in only or DAMAGES}
+        self.done: dict[str, int] = dict.fromkeys(self._kinds, 0)
+
+    async def run(self, end: asyncio.Event) -> None:
+        """Do damage until the end, sometimes two kinds at once."""
+        names = list(self._kinds)
+        first = self._random.sample(names, len(names))
+        while not end.is_set():
+            await self._pause(end, self._random.uniform(1, 4))
+            count = 2 if self._random.random() < 0.2 else 1
+            chosen = [
+                first.pop() if first else self._random.choices(names, [self._kinds[n][1] for n in names])[0]
+                for _ in range(count)
+            ]
+            if not end.is_set():
+                await asyncio.gather(*(self._damage(name) for name in chosen))
+        self._history.close()
+
+    async def _damage(self, name: str) -> None:
+        seconds = self._random.choice([self._random.uniform(0.2, 3), self._random.uniform(4, 10)])
+        self._history.write("damage", name=name, seconds=round(seconds, 2))
+        self.done[name] += 1
+        try:
+            await self._kinds[name][0](self, seconds)
+        except (AccordError, OSError) as error:
+            self._history.write("failed", name=name, error=str(error))
+        self._history.write("healed", name=name)
+
+    async def _pause(self, end: asyncio.Event, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await end.wait()
+
+    def _node(self) -> CheckedNode:
+        """A node, mostly one that has agents at work."""
+        nodes = list(self._world.nodes.values())
+        busy = [node for node in nodes if node.agents()]
+        return self._random.choice(busy if busy and self._random.random() < 0.8 else nodes)
+
+    def _server(self) -> NatsServer:
+        return self._random.choice(list(self._world.servers.values()))
+
+    # -- nodes
+
+    async def kill_node(self, seconds: float) -> None:
+        """A node is killed; its agents are left to themselves. It starts again later."""
+        node = self._node()
+        _send(node.process, signal.SIGKILL)
+        await asyncio.sleep(seconds)
+        await self._world.revive(node)
+
+    async def restart_node(self, seconds: float) -> None:
+        """A node is stopped as for an upgrade, and starts again."""
+        node = self._node()
+        process = node.process
+        _send(process, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                while process is not None and process.poll() is None:
+                    await asyncio.sleep(0.05)
+        _send(process, signal.SIGKILL)
+        await self._world.revive(node)
+
+    async def pause_node(self, seconds: float) -> None:
+        """A node stands still; its agents go on."""
+        node = self._node()
+        _send(node.process, signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        _send(node.process, signal.SIGCONT)
+
+    async def pause_machine(self, seconds: float) -> None:
+        """A node stands still with its agents, as when a machine sleeps."""
+        node = self._node()
+        pids = [] if node.process is None else [node.process.pid, *descendants(node.process.pid)]
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if number == signal.SIGSTOP:
+                await asyncio.sleep(seconds)
+
+    async def kill_agent(self, seconds: float) -> None:
+        """The agent of a node is killed."""
+        for pid in self._node().agents():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def cut_node(self, seconds: float) -> None:
+        """A node reaches no server: its connections are reset."""
+        relays = self._node().relays
+        for relay in relays:
+            relay.cut()
+        await asyncio.sleep(seconds)
+        for relay in relays:
+            relay.heal()
+
+    async def silence_node(self, seconds: float) -> None:
+        """A node and the servers do not hear each other. What was sent meanwhile comes late, or never."""
+        await self._hold(self._node(), seconds, there=True, back=True)
+
+    async def deafen_node(self, seconds: float) -> None:
+        """A node is heard, and hears nothing."""
+        await self._hold(self._node(), seconds, there=False, back=True)
+
+    async def mute_node(self, seconds: float) -> None:
+        """A node hears, and is not heard."""
+        await self._hold(self._node(), seconds, there=True, back=False)
+
+    async def _hold(self, node: CheckedNode, seconds: float, *, there: bool, back: bool) -> None:
+        for relay in node.relays:
+            relay.hold(there=there, back=back)
+        await asyncio.sleep(seconds)
+        late = self._random.random() < 0.5
+        for relay in node.relays:
+            relay.heal()
+            if not late:
+                relay.reset()
+
+    async def slow_network(self, seconds: float) -> None:
+        """Everything between a node and the servers, and between the servers, takes longer."""
+        delay = self._random.choice([0.05, 0.2])
+        relays = [*self._node().relays, *self._world.routes[self._server().name]]
+        for relay in relays:
+            relay.delay = delay
+        await asyncio.sleep(seconds)
+        for relay in relays:
+            relay.delay = 0.0
+
+    # -- servers
+
+    async def kill_server(self, seconds: float) -> None:
+        """A NATS server is killed, and starts again later."""
+        server = self._server()
+        _send(server.process, signal.SIGKILL)
+        await asyncio.sleep(seconds)
+        await self._world.revive(server)
+
+    async def kill_majority(self, seconds: float) -> None:
+        """Two of three NATS servers are killed, and start again later."""
+        servers = self._random.sample(list(self._world.servers.values()), 2)
+        for server in servers:
+            _send(server.process, signal.SIGKILL)
+        await asyncio.sleep(seconds)
+        for server in servers:
+            await self._world.revive(server)
+
+    async def pause_server(self, seconds: float) -> None:
+        """A NATS server stands still."""
+        server = self._server()
+        _send(server.process, signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        _send(server.process, signal.SIGCONT)
+
+    async def cut_server(self, seconds: float) -> None:
+        """A NATS server does not reach the other two; nodes still reach all three."""
+        relays = self._world.routes[self._server().name]
+        if self._random.random() < 0.5:
+            for relay in relays:
+                relay.cut()
+        else:
+            for relay in relays:
+                relay.hold()
+        await asyncio.sleep(seconds)
+        for relay in relays:
+            relay.heal()
+            relay.reset()
+
+    async def split(self, seconds: float) -> None:
+        """A partition: one server with one node on one side, the rest on the other."""
+        place = self._random.randrange(3)
+        server, node = list(self._world.servers.values())[place], self._node()
+        cut = [*self._world.routes[server.name]]
+        for other in self._world.nodes.values():
+            for number, relay in enumerate(other.relays):
+                if (other is node) != (number == place):
+                    cut.append(relay)
+        for relay in cut:
+            relay.cut()
+        await asyncio.sleep(seconds)
+        for relay in cut:
+            relay.heal()
+
+    async def full_disk(self, seconds: float) -> None:
+        """The disk of a NATS server is full. It starts again when there is room."""
+        server = self._server()
+        if server.process is not None and server.process.poll() is None:
+            server.fill_disk()
+        await asyncio.sleep(seconds)
+        _send(server.process, signal.SIGKILL)
+        await self._world.revive(server)
+
+    async def full_stream(self, seconds: float) -> None:
+        """The streams of session logs reach their limit, which is raised later."""
+        await self._limit_streams(1000)
+        await asyncio.sleep(min(seconds, 4))
+        await self._limit_streams(self._world.log_bytes)
+
+    async def _limit_streams(self, limit: int) -> None:
+        await limit_streams(self._world, limit)
+
+
+async def limit_streams(world: CheckWorld, limit: int) -> None:
+    """Change `max_bytes` of the streams of session logs."""
+    async with jetstream_of(world.settings, "nemesis") as jetstream:
+        for shard in ("00", "01"):
+            name = f"CHECK_LOG_{shard}"
+            info = await with_retries(lambda name=name: jetstream.api(f"STREAM.INFO.{name}"), jetstream)
+            config = {**msgspec.json.decode(info)["config"], "max_bytes": limit}
+            await with_retries(
+                lambda name=name, config=config: jetstream.api(f"STREAM.UPDATE.{name}", config),
+                jetstream,
+                seconds=_LIMIT_SECONDS,
+            )
+
+
+def _send(process: Any, number: signal.Signals) -> None:
+    if process is not None and process.poll() is None:
+        process.send_signal(number)
+
+
+Damage = Callable[[Nemesis, float], Awaitable[None]]
+DAMAGES: Final[dict[str, tuple[Damage, int]]] = {
+    "node killed": (Nemesis.kill_node, 5),
+    "node restarted": (Nemesis.restart_node, 2),
+    "node paused": (Nemesis.pause_node, 4),
+    "machine paused": (Nemesis.pause_machine, 2),
+    "agent killed": (Nemesis.kill_agent, 1),
+    "node cut off": (Nemesis.cut_node, 3),
+    "node silent": (Nemesis.silence_node, 3),
+    "node deaf": (Nemesis.deafen_node, 1),
+    "node mute": (Nemesis.mute_node, 1),
+    "network slow": (Nemesis.slow_network, 1),
+    "server killed": (Nemesis.kill_server, 2),
+    "majority killed": (Nemesis.kill_majority, 1),
+    "server paused": (Nemesis.pause_server, 2),
+    "server cut off": (Nemesis.cut_server, 2),
+    "partition": (Nemesis.split, 2),
+    "disk full": (Nemesis.full_disk, 1),
+    "stream full": (Nemesis.full_stream, 1),
+}
+"""By name: the damage, and how often it comes in relation to the others."""
