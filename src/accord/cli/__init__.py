@@ -34,7 +34,10 @@ COMMANDS: Final[dict[str, Subcommand]] = {
     "trace": Subcommand("record, show and replay protocol messages", "accord.cli.trace_command"),
     "proxy": Subcommand("change messages between a client and an agent", "accord.cli.proxy_command"),
     "agents": Subcommand("list and configure agents, set up editors", "accord.cli.agents_command"),
-    "sessions": Subcommand("list, show, export, fork and delete sessions", "accord.cli.sessions_command"),
+    "sessions": Subcommand(
+        "list, search, show, export, fork and delete sessions", "accord.cli.sessions_command"
+    ),
+    "worktrees": Subcommand("list and remove the git worktrees of sessions", "accord.cli.worktrees_command"),
     "tour": Subcommand("see what Accord does, in two minutes and without a key", "accord.cli.tour_command"),
     "doctor": Subcommand("check what works on this machine", "accord.cli.doctor_command"),
     "completion": Subcommand("print the completion script of a shell", "accord.cli.completion_command"),

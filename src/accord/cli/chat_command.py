@@ -27,14 +27,23 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str]) -> int:
     """Chat until the user leaves and return the exit code."""
     chat_arguments = read_arguments(arguments)
+    if chat_arguments.worktree is None:
+        return _chat(chat_arguments)
+    from accord.cli.worktrees_command import in_worktree
+
+    with in_worktree(chat_arguments, "chat") as chat_arguments:
+        return _chat(chat_arguments)
+
+
+def _chat(arguments: SessionArguments) -> int:
     if os.environ.get("TERM") != "dumb" and is_terminal(sys.stdin) and is_terminal(sys.stdout):
         from accord.extras import require
 
         require("tui", "accord chat")
-        return run_screen_chat(chat_arguments)
+        return run_screen_chat(arguments)
     from accord.cli.plain_chat import run_plain_chat
 
-    return run_plain_chat(chat_start(chat_arguments))
+    return run_plain_chat(chat_start(arguments))
 
 
 def read_arguments(words: Sequence[str]) -> SessionArguments:

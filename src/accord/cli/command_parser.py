@@ -28,14 +28,23 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self._optional: set[str] = set()
 
-    def option(self, spec: str, help: str, *, repeat: bool = False, **more: Any) -> None:
+    def option(
+        self, spec: str, help: str, *, repeat: bool = False, optional: bool = False, **more: Any
+    ) -> None:
         """Add an option. `spec` has its names and the name of its value; without a value it is a flag.
 
-        `repeat`: it may be given several times. `more` are the arguments of `add_argument`.
+        `repeat`: it may be given several times. `optional`: a value follows only after `=`; without one, the
+        value is an empty text. `more` are the arguments of `add_argument`.
         """
         *names, last = spec.split()
-        if not last.startswith("-"):
+        if optional:
+            name, _, value = last.partition("[=")
+            names.append(name)
+            self._optional.add(name)
+            more = {"metavar": value.removesuffix("]"), "nargs": "?", **more}
+        elif not last.startswith("-"):
             more["metavar"] = last
         else:
             names.append(last)
@@ -44,6 +53,14 @@ class Parser(argparse.ArgumentParser):
         if repeat:
             more = {"action": "append", "default": [], **more}
         self.add_argument(*names, help=help, **more)
+
+    def parse_known_args(  # type: ignore[override]  # one overload is enough
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """Parse as the base class, but let no word that follows an optional value become that value."""
+        words = list(sys.argv[1:] if args is None else args)
+        words = [f"{word}=" if word in self._optional else word for word in words]
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; run `{self.prog} --help` for the options")
@@ -74,6 +91,7 @@ def add_session_options(parser: Parser) -> None:
     option("--continue", "continue the newest session of this folder and agent", dest="newest")
     option("--session ID", "continue this session")
     option("--cwd DIR", "folder to work in (default: the current one)", default=".")
+    option("--worktree[=NAME]", "work in a git worktree of its own, on the branch accord/NAME", optional=True)
     option("--add-dir DIR", "additional folder that the agent may use; repeatable", repeat=True)
     option("--model M", "model to use, one that the agent lists")
     option("--mode M", "mode to use, one that the agent lists")
@@ -98,6 +116,8 @@ class SessionArguments:
     session: str | None
     newest: bool
     """`--continue`."""
+    worktree: str | None
+    """The name of a worktree to work in; empty for a new one, None for none."""
     trust: bool
 
 
@@ -117,7 +137,7 @@ def session_values(options: argparse.Namespace, command: tuple[str, ...]) -> dic
         "add_dir": tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
         **{
             name: getattr(options, name)
-            for name in ("agent", "permissions", "model", "mode", "session", "newest", "trust")
+            for name in ("agent", "permissions", "model", "mode", "session", "newest", "worktree", "trust")
         },
     }
 

@@ -39,6 +39,15 @@ _AGENT_MARKS: Final = (b"import accord", b"from accord", b"import acp", b"from a
 def main(arguments: Sequence[str]) -> int:
     """Run one turn and return the exit code."""
     run_arguments = read_arguments(arguments)
+    if run_arguments.worktree is None:
+        return _run(run_arguments)
+    from accord.cli.worktrees_command import in_worktree
+
+    with in_worktree(run_arguments, "run") as run_arguments:
+        return _run(run_arguments)
+
+
+def _run(run_arguments: "RunArguments") -> int:
     from accord.cli.exit_codes import exit_code
     from accord.cli.output import output_for
     from accord.cli.run_job import RunJob, run_agent

@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions search'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions rename'|'accord sessions archive'|'accord sessions unarchive'|'accord sessions delete'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions search'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions rename'|'accord sessions archive'|'accord sessions unarchive'|'accord sessions delete'|'accord worktrees'|'accord worktrees list'|'accord worktrees remove'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -31,6 +31,7 @@ _accord() {
         'accord run --token-file') _accord_paths -f; return ;;
         'accord run --session') return ;;
         'accord run --cwd') _accord_paths -d; return ;;
+        'accord run --worktree') return ;;
         'accord run --add-dir') _accord_paths -d; return ;;
         'accord run --model') return ;;
         'accord run --mode') return ;;
@@ -51,6 +52,7 @@ _accord() {
         'accord chat --token-file') _accord_paths -f; return ;;
         'accord chat --session') return ;;
         'accord chat --cwd') _accord_paths -d; return ;;
+        'accord chat --worktree') return ;;
         'accord chat --add-dir') _accord_paths -d; return ;;
         'accord chat --model') return ;;
         'accord chat --mode') return ;;
@@ -201,11 +203,13 @@ _accord() {
         'accord sessions delete -a'|'accord sessions delete --agent') _accord_words "$(accord completion agents 2>/dev/null)"; return ;;
         'accord sessions delete --cwd') _accord_paths -d; return ;;
         'accord sessions delete --env') return ;;
+        'accord worktrees list --cwd') _accord_paths -d; return ;;
+        'accord worktrees remove --cwd') _accord_paths -d; return ;;
     esac
     case $at in
-        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions tour doctor completion'; fi ;;
-        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --stderr --strict'; else :; fi ;;
-        'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions worktrees tour doctor completion'; fi ;;
+        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --stderr --strict'; else :; fi ;;
+        'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else _accord_words 'rules'; fi ;;
         'accord agent rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'revoke'; fi ;;
         'accord agent rules revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --all'; else :; fi ;;
@@ -257,6 +261,9 @@ _accord() {
         'accord sessions archive') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions unarchive') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
         'accord sessions delete') if [[ $cur == -* ]]; then _accord_words '-h --help -a --agent --cwd --recorded --json --env --trust'; else :; fi ;;
+        'accord worktrees') _accord_words 'list remove' ;;
+        'accord worktrees list') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json'; else :; fi ;;
+        'accord worktrees remove') if [[ $cur == -* ]]; then _accord_words '-h --help --save --cwd --json'; else :; fi ;;
         'accord tour') if [[ $cur == -* ]]; then _accord_words '-h --help -y --yes'; else :; fi ;;
         'accord doctor') if [[ $cur == -* ]]; then _accord_words '-h --help --online'; else :; fi ;;
         'accord completion') if [[ $cur == -* ]]; then _accord_words '-h --help'; else _accord_words 'bash zsh fish powershell'; fi ;;

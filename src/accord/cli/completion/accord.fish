@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster rebuild' 'accord cluster expire' 'accord cluster backup' 'accord cluster restore' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions search' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions rename' 'accord sessions archive' 'accord sessions unarchive' 'accord sessions delete' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster rebuild' 'accord cluster expire' 'accord cluster backup' 'accord cluster restore' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions search' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions rename' 'accord sessions archive' 'accord sessions unarchive' 'accord sessions delete' 'accord worktrees' 'accord worktrees list' 'accord worktrees remove' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -21,7 +21,8 @@ complete -c accord -n '__accord_at \'accord\'' -a check -d 'test an agent or a c
 complete -c accord -n '__accord_at \'accord\'' -a trace -d 'record, show and replay protocol messages'
 complete -c accord -n '__accord_at \'accord\'' -a proxy -d 'change messages between a client and an agent'
 complete -c accord -n '__accord_at \'accord\'' -a agents -d 'list and configure agents, set up editors'
-complete -c accord -n '__accord_at \'accord\'' -a sessions -d 'list, show, export, fork and delete sessions'
+complete -c accord -n '__accord_at \'accord\'' -a sessions -d 'list, search, show, export, fork and delete sessions'
+complete -c accord -n '__accord_at \'accord\'' -a worktrees -d 'list and remove the git worktrees of sessions'
 complete -c accord -n '__accord_at \'accord\'' -a tour -d 'see what Accord does, in two minutes and without a key'
 complete -c accord -n '__accord_at \'accord\'' -a doctor -d 'check what works on this machine'
 complete -c accord -n '__accord_at \'accord\'' -a completion -d 'print the completion script of a shell'
@@ -37,6 +38,7 @@ complete -c accord -n '__accord_at \'accord run\'' -l token-file -r -F -d 'file 
 complete -c accord -n '__accord_at \'accord run\'' -l continue -d 'continue the newest session of this folder and agent'
 complete -c accord -n '__accord_at \'accord run\'' -l session -x -d 'continue this session'
 complete -c accord -n '__accord_at \'accord run\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder to work in (default: the current one)'
+complete -c accord -n '__accord_at \'accord run\'' -l worktree -x -d 'work in a git worktree of its own, on the branch accord/NAME'
 complete -c accord -n '__accord_at \'accord run\'' -l add-dir -xa '(__fish_complete_directories)' -d 'additional folder that the agent may use; repeatable'
 complete -c accord -n '__accord_at \'accord run\'' -l model -x -d 'model to use, one that the agent lists'
 complete -c accord -n '__accord_at \'accord run\'' -l mode -x -d 'mode to use, one that the agent lists'
@@ -64,6 +66,7 @@ complete -c accord -n '__accord_at \'accord chat\'' -l token-file -r -F -d 'file
 complete -c accord -n '__accord_at \'accord chat\'' -l continue -d 'continue the newest session of this folder and agent'
 complete -c accord -n '__accord_at \'accord chat\'' -l session -x -d 'continue this session'
 complete -c accord -n '__accord_at \'accord chat\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder to work in (default: the current one)'
+complete -c accord -n '__accord_at \'accord chat\'' -l worktree -x -d 'work in a git worktree of its own, on the branch accord/NAME'
 complete -c accord -n '__accord_at \'accord chat\'' -l add-dir -xa '(__fish_complete_directories)' -d 'additional folder that the agent may use; repeatable'
 complete -c accord -n '__accord_at \'accord chat\'' -l model -x -d 'model to use, one that the agent lists'
 complete -c accord -n '__accord_at \'accord chat\'' -l mode -x -d 'mode to use, one that the agent lists'
@@ -395,6 +398,15 @@ complete -c accord -n '__accord_at \'accord sessions delete\'' -l recorded -d 'u
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l json -d 'print JSON'
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l env -x -d 'environment variable for the agent; NAME alone passes your own value on; repeatable'
 complete -c accord -n '__accord_at \'accord sessions delete\'' -l trust -d 'trust the project\'s acp.json, for this run only'
+complete -c accord -n '__accord_at \'accord worktrees\'' -a list -d 'list worktrees, their state and how to merge them'
+complete -c accord -n '__accord_at \'accord worktrees\'' -a remove -d 'remove worktrees that have nothing uncommitted'
+complete -c accord -n '__accord_at \'accord worktrees list\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord worktrees list\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder in the repository (default: the current one)'
+complete -c accord -n '__accord_at \'accord worktrees list\'' -l json -d 'print JSON'
+complete -c accord -n '__accord_at \'accord worktrees remove\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord worktrees remove\'' -l save -d 'commit what is not committed to the branch first'
+complete -c accord -n '__accord_at \'accord worktrees remove\'' -l cwd -xa '(__fish_complete_directories)' -d 'folder in the repository (default: the current one)'
+complete -c accord -n '__accord_at \'accord worktrees remove\'' -l json -d 'print JSON'
 complete -c accord -n '__accord_at \'accord tour\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord tour\'' -s y -l yes -d 'do not wait for Enter; allow the edit'
 complete -c accord -n '__accord_at \'accord doctor\'' -s h -l help -d 'show this help message and exit'

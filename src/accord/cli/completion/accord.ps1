@@ -12,7 +12,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'trace' = 'record, show and replay protocol messages'
             'proxy' = 'change messages between a client and an agent'
             'agents' = 'list and configure agents, set up editors'
-            'sessions' = 'list, show, export, fork and delete sessions'
+            'sessions' = 'list, search, show, export, fork and delete sessions'
+            'worktrees' = 'list and remove the git worktrees of sessions'
             'tour' = 'see what Accord does, in two minutes and without a key'
             'doctor' = 'check what works on this machine'
             'completion' = 'print the completion script of a shell'
@@ -34,6 +35,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--continue' = 'continue the newest session of this folder and agent'
             '--session' = 'continue this session'
             '--cwd' = 'folder to work in (default: the current one)'
+            '--worktree' = 'work in a git worktree of its own, on the branch accord/NAME'
             '--add-dir' = 'additional folder that the agent may use; repeatable'
             '--model' = 'model to use, one that the agent lists'
             '--mode' = 'mode to use, one that the agent lists'
@@ -64,6 +66,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--continue' = 'continue the newest session of this folder and agent'
             '--session' = 'continue this session'
             '--cwd' = 'folder to work in (default: the current one)'
+            '--worktree' = 'work in a git worktree of its own, on the branch accord/NAME'
             '--add-dir' = 'additional folder that the agent may use; repeatable'
             '--model' = 'model to use, one that the agent lists'
             '--mode' = 'mode to use, one that the agent lists'
@@ -546,6 +549,23 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
             '--trust' = 'trust the project''s acp.json, for this run only'
         }
+        'accord worktrees' = @{
+            'list' = 'list worktrees, their state and how to merge them'
+            'remove' = 'remove worktrees that have nothing uncommitted'
+        }
+        'accord worktrees list' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--cwd' = 'folder in the repository (default: the current one)'
+            '--json' = 'print JSON'
+        }
+        'accord worktrees remove' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--save' = 'commit what is not committed to the branch first'
+            '--cwd' = 'folder in the repository (default: the current one)'
+            '--json' = 'print JSON'
+        }
         'accord tour' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
@@ -572,6 +592,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord run --token-file' = @('<file>')
         'accord run --session' = @('<>')
         'accord run --cwd' = @('<dir>')
+        'accord run --worktree' = @('<>')
         'accord run --add-dir' = @('<dir>')
         'accord run --model' = @('<>')
         'accord run --mode' = @('<>')
@@ -592,6 +613,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord chat --token-file' = @('<file>')
         'accord chat --session' = @('<>')
         'accord chat --cwd' = @('<dir>')
+        'accord chat --worktree' = @('<>')
         'accord chat --add-dir' = @('<dir>')
         'accord chat --model' = @('<>')
         'accord chat --mode' = @('<>')
@@ -767,6 +789,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord sessions delete --agent' = @('<agent>')
         'accord sessions delete --cwd' = @('<dir>')
         'accord sessions delete --env' = @('<>')
+        'accord worktrees list --cwd' = @('<dir>')
+        'accord worktrees remove --cwd' = @('<dir>')
         'accord completion' = @('bash', 'zsh', 'fish', 'powershell')
     }
     $at = 'accord'
