@@ -120,6 +120,7 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         _check_search(config),
         _check_ripgrep(),
         *_check_agents(),
+        *_check_skills(),
         _check_terminals(),
         asyncio.run(_check_sandbox()),
         gateway_finding(),
@@ -312,6 +313,23 @@ def _check_agents() -> list[DoctorFinding]:
             DoctorFinding("acp.json", "waiting", f"{path} is not trusted; run `accord agents trust`")
         )
     return findings
+
+
+def _check_skills() -> list[DoctorFinding]:
+    """Report the skills of the user and of this project, those to trust, and files that cannot be used."""
+    from accord.coder.definitions.skills import SkillSet
+    from accord.safe_text import visible
+
+    skills = SkillSet()
+    skills.load(os.getcwd())
+    if not skills.usable and not skills.waiting and not skills.problems:
+        return []
+    found = [DoctorFinding("skills", str(len(skills.usable)), visible(", ".join(skills.usable)))]
+    if skills.waiting:
+        names = visible(", ".join(skill.name for skill in skills.waiting))
+        remark = f"{names}: of this project, not trusted; type `/skills trust` in a session"
+        found.append(DoctorFinding("skills", "waiting", remark))
+    return found + [DoctorFinding("skills", "remark", visible(line)) for line in skills.problems]
 
 
 def _check_terminals() -> DoctorFinding:

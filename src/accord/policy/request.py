@@ -33,6 +33,8 @@ class SessionDirectories:
     home: Path
     accord_folders: tuple[Path, ...] = ()
     """Accord's own folders (settings, logins, trust, logs). Tools have no access to them in any mode."""
+    readable: tuple[Path, ...] = ()
+    """Folders outside of the roots that may be read without asking: those of loaded skills."""
 
     @staticmethod
     def of(
@@ -74,6 +76,10 @@ class SessionDirectories:
     def is_inside(self, path: Path) -> bool:
         """Whether a real path lies in one of the roots."""
         return any(path.is_relative_to(root) for root in self.roots)
+
+    def is_readable(self, path: Path) -> bool:
+        """Whether a real path lies in one of the folders that may be read without asking."""
+        return any(path.is_relative_to(folder) for folder in self.readable)
 
     def relative_paths(self, path: Path) -> list[str]:
         """Return the path relative to each root that contains it."""

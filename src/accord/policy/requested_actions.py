@@ -116,9 +116,10 @@ def sensitive_paths(action: RequestedAction, directories: SessionDirectories) ->
     """Yield the paths of an action that need their own permission."""
     writes = action.operation in ("write", "use") or (action.operation == "run" and not action.only_reads)
     for resolved in action.paths:
-        if _is_secret(resolved, directories):
+        readable = not writes and directories.is_readable(resolved.real)
+        if _is_secret(resolved, directories, readable=readable):
             yield SensitivePath("secret", resolved)
-        if not directories.is_inside(resolved.real):
+        if not directories.is_inside(resolved.real) and not readable:
             yield SensitivePath("outside", resolved)
         elif writes and _configures_programs(resolved, directories):
             yield SensitivePath("steering", resolved)
@@ -378,8 +379,8 @@ def _is_git_config(path: Path) -> bool:
     )
 
 
-def _is_secret(resolved: ResolvedPath, directories: SessionDirectories) -> bool:
-    if any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders):
+def _is_secret(resolved: ResolvedPath, directories: SessionDirectories, *, readable: bool) -> bool:
+    if not readable and any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders):
         return True
     return is_secret(resolved.real) or is_secret(resolved.path)
 

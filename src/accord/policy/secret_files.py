@@ -52,8 +52,8 @@ _CODE_SUFFIXES: Final = frozenset(
 )
 _CONFIG_FOLDERS: Final = frozenset(
     """
-    .git .accord .vscode .idea .zed .husky .githooks .direnv .devcontainer .claude .codex .cursor .gemini
-    .kiro .opencode .qwen .roo .windsurf
+    .git .accord .agents .vscode .idea .zed .husky .githooks .direnv .devcontainer .claude .codex .cursor
+    .gemini .kiro .opencode .qwen .roo .windsurf
     """.split()
 )
 _CONFIG_FILES: Final = frozenset(

@@ -106,6 +106,7 @@ async def test_help_lists_all_commands(harness: AgentHarness) -> None:
             "usage",
             "init",
             "tools",
+            "skills",
             "mcp",
         ]:
             assert f"`/{name}" in said

@@ -20,6 +20,7 @@ from accord.coder.context.history_summary import (
     ask_summary,
     collect_history,
     is_summary_note,
+    skill_texts,
     summary_note,
     summary_without_model,
 )
@@ -293,9 +294,9 @@ def _last_step_start(messages: Sequence[Message]) -> int:
 
 
 def _is_long(message: Message) -> bool:
-    return isinstance(message, ToolResult) and any(
-        isinstance(part, ImagePart) or len(part.text) > _LONG_CHARS for part in message.parts
-    )
+    if not isinstance(message, ToolResult) or skill_texts(message):
+        return False
+    return any(isinstance(part, ImagePart) or len(part.text) > _LONG_CHARS for part in message.parts)
 
 
 def _with_short_parts(message: Message, chars: int) -> Message:

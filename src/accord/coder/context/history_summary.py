@@ -19,6 +19,7 @@ from accord.coder.bounded_text import truncate, wrap_in_tag
 from accord.coder.context.token_estimate import estimate
 from accord.coder.model_history import (
     AssistantMessage,
+    ImagePart,
     Message,
     Part,
     TextPart,
@@ -226,6 +227,10 @@ _PLAN_HEADING: Final = "# Plan\n"
 _FILES_HEADING: Final = "# Files you read or changed, the latest last\n"
 _FACTS_HEADING: Final = "# Also\n"
 _PROMPT_TAG: Final = "<prompt"
+SKILL_TAG: Final = "<skill "
+"""The beginning of a loaded skill in the history. Session logs hold it: never change it."""
+SKILL_TOOLS: Final = ("skill", "load_skill", "activate_skill", "use_skill")
+"""The names by which models call the tool that loads skills."""
 _LAST_TEXT_TAG: Final = "<you-said"
 
 _PROMPT_CHARS: Final = 3000
@@ -234,6 +239,8 @@ _LAST_TEXT_LIMIT: Final = 4
 _READ_LIMIT: Final = 20
 _CHANGED_LIMIT: Final = 40
 _COMPLETED_LIMIT: Final = 20
+_SKILL_SHARE: Final = 4
+"""How many times as many characters as prompts a note may have of skills."""
 _CHANGING_TOOLS: Final = ("edit_file", "write_file", "move_file")
 
 
@@ -249,6 +256,8 @@ class HistorySummary(Struct, frozen=True, kw_only=True):
     last_texts: Sequence[str] = ()
     """The final messages of the last turns and the very last text, as parts of a note: they may hold
     promises."""
+    skills: Sequence[str] = ()
+    """The loaded skills, as the model got them."""
 
 
 def is_summary_note(message: Message) -> bool:
@@ -257,6 +266,26 @@ def is_summary_note(message: Message) -> bool:
         return False
     first = message.parts[0]
     return isinstance(first, TextPart) and first.text == PREAMBLE
+
+
+def skill_texts(message: Message) -> list[str]:
+    """The skills that a message loads: the result of the tool, the prompt of a command, or a summary note."""
+    if isinstance(message, AssistantMessage):
+        return []
+    if isinstance(message, ToolResult) and message.name.casefold() not in SKILL_TOOLS:
+        return []  # the output of a command may look like a skill
+    texts = (part.text for part in message.parts if isinstance(part, TextPart))
+    return [text for text in texts if text.startswith(SKILL_TAG)]
+
+
+def loaded_skills(messages: Sequence[Message]) -> list[str]:
+    """The texts of the loaded skills, the latest last. Of several with one name and folder, the latest."""
+    found: dict[str, str] = {}
+    for text in (text for message in messages for text in skill_texts(message)):
+        heading = text.partition("\n")[0]
+        found.pop(heading, None)
+        found[heading] = text
+    return list(found.values())
 
 
 def collect_history(messages: Sequence[Message]) -> HistorySummary:
@@ -282,7 +311,11 @@ def collect_history(messages: Sequence[Message]) -> HistorySummary:
                         _add_file(files, path, action)
         elif isinstance(message, UserMessage):
             if not message.note:
-                prompts.append(wrap_in_tag("prompt", truncate(_parts_text(message.parts), _PROMPT_CHARS)))
+                skills = skill_texts(message)
+                typed = [
+                    part for part in message.parts if isinstance(part, ImagePart) or part.text not in skills
+                ]
+                prompts.append(wrap_in_tag("prompt", truncate(_parts_text(typed), _PROMPT_CHARS)))
         elif isinstance(message, AssistantMessage):
             _collect_files(files, message, failed_ids)
             if text := text_of(message).strip():
@@ -296,6 +329,7 @@ def collect_history(messages: Sequence[Message]) -> HistorySummary:
         earlier=earlier_summaries,
         files=_file_lines(files),
         last_texts=last_texts[-_LAST_TEXT_LIMIT:],
+        skills=loaded_skills(messages),
     )
 
 
@@ -306,8 +340,13 @@ def summary_note(
     facts: Sequence[str],
     prompt_chars: int,
 ) -> UserMessage:
-    """The note. Keeps the first and the latest prompts, at most `prompt_chars` in total."""
-    texts = [PREAMBLE, *_prompts_within(collected.prompts, prompt_chars)]
+    """The note. Keeps the first and the latest prompts, at most `prompt_chars` in total.
+
+    Skills may have several times as many characters.
+    """
+    skills, left_out = _skills_within(collected.skills, _SKILL_SHARE * prompt_chars)
+    texts = [PREAMBLE, *_prompts_within(collected.prompts, prompt_chars), *skills]
+    facts = [*facts, *left_out]
     if summary.strip():
         texts.append(_SUMMARY_HEADING + summary.strip())
     texts += collected.last_texts
@@ -318,6 +357,19 @@ def summary_note(
     if stated_facts := [fact for fact in facts if fact.strip()]:
         texts.append(_FACTS_HEADING + "\n".join(f"- {fact.strip()}" for fact in stated_facts))
     return UserMessage(tuple(map(TextPart, (*texts, CLOSING))), note=True)
+
+
+def _skills_within(skills: Sequence[str], max_chars: int) -> tuple[list[str], list[str]]:
+    """The latest skills that fit, and a fact about the others."""
+    kept: list[str] = []
+    left_out: list[str] = []
+    for text in reversed(skills):
+        max_chars -= len(text)
+        if max_chars >= 0:
+            kept.insert(0, text)
+        else:
+            left_out.insert(0, one_line(text.partition("\n")[0], 200))
+    return kept, [f"left out to save space, load again if needed: {', '.join(left_out)}"] if left_out else []
 
 
 def _prompts_within(prompts: Sequence[str], max_chars: int) -> list[str]:

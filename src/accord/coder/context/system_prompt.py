@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from accord.coder.bounded_text import wrap_in_tag
+from accord.coder.context.compaction import ASSUMED_SIZE
 from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.turn.tool_runner import ToolRunner
@@ -31,6 +32,7 @@ from accord.schema.session_requests import SystemPrompt
 from accord.workspace.roots import Folder
 
 if TYPE_CHECKING:
+    from accord.coder.definitions.skills import SkillSet
     from accord.coder.session.coder_session import CoderSession
 
 
@@ -123,7 +125,7 @@ def instructions_note(instructions: Sequence[Instructions]) -> str:
 
 def _find_in_thread(cwd: str, roots: Sequence[str], home: str | None) -> list[Instructions]:
     user_home = os.path.realpath(home or Path.home())
-    folders = [_searched_folders(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
+    folders = [searched_folders(os.path.realpath(folder), user_home) for folder in (cwd, *roots)]
     top_folders = [chain[-1] for chain in folders]
     instructions: list[Instructions] = []
     if user_file := _user_instructions():
@@ -144,7 +146,7 @@ def _user_instructions() -> Instructions | None:
     return Instructions(path, text, is_user_file=True) if text else None
 
 
-def _searched_folders(folder: str, home: str) -> list[str]:
+def searched_folders(folder: str, home: str) -> list[str]:
     """The folder and those above it up to the root of its repository, as long as the owner is the same."""
     owner = _owner(folder)
     chain: list[str] = []
@@ -271,6 +273,8 @@ class PromptContext(Struct, frozen=True, kw_only=True):
     sandbox_summary: str
     """The sandbox of commands in one line: `SandboxReport.summary()`."""
     instructions: Sequence[Instructions] = ()
+    skills: str = ""
+    """The list of skills."""
     client_prompt: SystemPrompt | None = None
     """Text of the client, in addition to or instead of the agent's own text."""
 
@@ -284,6 +288,7 @@ def system_prompt(context: PromptContext) -> str:
         for section in (
             client if override else _agent_text(),
             _instructions(context.instructions),
+            f"{_SKILLS}\n{context.skills}" if context.skills else "",
             "" if override or not client else f"# From the client\n{client}",
             _environment(context),
             f"{_mode(context.mode)}\nSandbox of commands: {_single_line(context.sandbox_summary)}.",
@@ -339,6 +344,11 @@ def _mode(mode: Mode) -> str:
     return f'Mode: {mode}. The user reads it as: "{MODE_DESCRIPTIONS[mode]}"{_MODE_ADVICE.get(mode, "")}'
 
 
+_SKILLS: Final = (
+    "# Skills\n"
+    "Instructions for special tasks, which the user or the project provides. When a task fits a description, "
+    "load the skill with the skill tool before you begin."
+)
 _MODE_ADVICE: Final[dict[Mode, str]] = {
     "plan": (
         " Find out what is needed, then propose the plan with leave_plan_mode. "
@@ -356,12 +366,16 @@ def _single_line(value: str) -> str:
 class SystemPromptBuilder:
     """Builds the system prompt of a session, and the notes on later changes."""
 
-    def __init__(self, session: "CoderSession", sandbox: SessionSandbox) -> None:
+    def __init__(self, session: "CoderSession", sandbox: SessionSandbox, skills: "SkillSet") -> None:
         self._session = session
         self._sandbox = sandbox
         self._system: str | None = None
         self._built_mode: Mode = session.mode
         self._known_mode: Mode = session.mode
+        self._skills = skills
+        self._built_skills: set[str] = set()
+        self._known_skills: set[str] = set()
+        """The skills that the model was told about: in the system prompt, and in all."""
         self._known_servers: set[str] = set()
         """The MCP servers whose instructions the model has."""
         self._instruction_tracker = InstructionTracker(
@@ -373,8 +387,11 @@ class SystemPromptBuilder:
         """The system prompt; empty if it was not built yet."""
         return self._system or ""
 
-    async def build(self) -> str:
-        """Build the system prompt, once, so that providers can cache it. Later changes become notes."""
+    async def build(self, window: int | None) -> str:
+        """Build the system prompt, once, so that providers can cache it. Later changes become notes.
+
+        `window` is the context size of the model.
+        """
         if self._system is None:
             session = self._session
             agent_session = session.agent_session
@@ -384,6 +401,8 @@ class SystemPromptBuilder:
                 agent_session.cwd, agent_session.additional_directories, instructions
             )
             self._known_mode = self._built_mode = session.mode
+            self._built_skills = {skill.name for skill in self._skills.for_model}
+            self._known_skills = set(self._built_skills)
             self._system = system_prompt(
                 PromptContext(
                     cwd=agent_session.cwd,
@@ -395,6 +414,7 @@ class SystemPromptBuilder:
                     mode=self._known_mode,
                     sandbox_summary=self._sandbox.summary(),
                     instructions=instructions,
+                    skills=self._skills.catalog(window or ASSUMED_SIZE),
                     client_prompt=agent_session.system_prompt,
                 )
             )
@@ -404,6 +424,7 @@ class SystemPromptBuilder:
         """Repeat notes when needed, because the model's context was compacted."""
         self._instruction_tracker.reset()
         self._known_servers.clear()
+        self._known_skills = set(self._built_skills)
         self._known_mode = self._built_mode
 
     async def notes(self, tool_runner: ToolRunner) -> list[UserMessage]:
@@ -413,6 +434,9 @@ class SystemPromptBuilder:
         if mode != self._known_mode:
             self._known_mode = mode
             notes.append(note_message(mode_note(mode)))
+        if new_skills := self._skills.catalog(ASSUMED_SIZE, besides=self._known_skills):
+            self._known_skills.update(skill.name for skill in self._skills.for_model)
+            notes.append(note_message(f"There are new skills now:\n{new_skills}"))
         touched, tool_runner.touched_paths = dict.fromkeys(tool_runner.touched_paths), []
         new_instructions = [await self._instruction_tracker.new_instructions(path) for path in touched]
         notes += [

@@ -196,8 +196,11 @@ class PermissionGate:
             resolved = directories.resolve(path)
             return (
                 resolved is not None
-                and directories.is_inside(resolved.real)
-                and not any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders)
+                and (directories.is_inside(resolved.real) or directories.is_readable(resolved.real))
+                and (
+                    directories.is_readable(resolved.real)
+                    or not any(resolved.real.is_relative_to(folder) for folder in directories.accord_folders)
+                )
                 and not is_secret(resolved.real)
                 and (resolved.path == resolved.real or not is_secret(resolved.path))
             )

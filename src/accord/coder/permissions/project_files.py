@@ -149,7 +149,7 @@ def project_files(
             unusable[name] = "it is a link that leads out of the project"
             continue
         try:
-            content = _read_content(path)
+            content = read_bounded(path)
             if purpose == HOOKS and b'"hooks"' not in content:
                 continue  # other settings of these files are not used
             found.append(ProjectFile(name, path, content, purpose))
@@ -171,7 +171,8 @@ def _find_names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]
         yield from ((name, purpose) for name in sorted(names))
 
 
-def _read_content(path: str) -> bytes:
+def read_bounded(path: str) -> bytes:
+    """The content of a small regular file. Raises OSError, also for a large one."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -181,9 +182,7 @@ def _read_content(path: str) -> bytes:
     finally:
         os.close(descriptor)
     if len(content) > _MAX_FILE_BYTES:
-        raise OSError(
-            0, f"it is larger than {_MAX_FILE_BYTES:,} bytes, too large to be read before trusting it"
-        )
+        raise OSError(0, f"it has more than {_MAX_FILE_BYTES:,} bytes")
     return content
 
 

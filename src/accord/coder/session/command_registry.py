@@ -1,14 +1,12 @@
 """The slash commands of a session by name, including those defined in files of the user and the project.
 
-Built-in commands have priority, then the user's, then the project's, then the prompts of MCP servers. A
-prompt that starts with a slash but names no command is an ordinary prompt.
+Built-in commands have priority, then the user's, then the project's, then skills, then the prompts of MCP
+servers. A prompt that starts with a slash but names no command is an ordinary prompt.
 """
 
 import asyncio
 import os
 import re
-import shlex
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +14,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord.agent.agent_session import Command as OfferedCommand
 from accord.agent.turn import Turn
+from accord.coder.definitions.front_matter import read_markdown
+from accord.coder.definitions.prompt_arguments import fill_prompt, has_placeholder
 from accord.coder.mcp.server_interface import clean_line
 from accord.coder.permissions.project_files import (
     ProjectFile,
     ProjectFiles,
     ask_trust,
     project_files,
+    read_bounded,
     trust_asker,
 )
 from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
+from accord.coder.session.skill_commands import SKILLS, SkillCommand, skill_commands
 from accord.coder.session.slash_commands import (
     COMPACT,
     HELP,
@@ -49,45 +51,6 @@ from accord.safe_text import one_line
 if TYPE_CHECKING:
     from accord.coder.turn.session_runtime import SessionRuntime
 
-_PLACEHOLDER: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
-
-
-def has_placeholder(prompt: str) -> bool:
-    """Whether the prompt has a place for the typed text."""
-    return any(not match["escaped"] for match in _PLACEHOLDER.finditer(prompt))
-
-
-def fill_prompt(prompt: str, text: str) -> str:
-    """Insert the typed text into a command's prompt. Nothing is ever executed.
-
-    `$ARGUMENTS` is the whole text, `$1` to `$9` are its words; without any of them the text follows the
-    prompt. A backslash before the dollar sign keeps it.
-    """
-    words = _split_arguments(text)
-
-    def replacement(match: re.Match[str]) -> str:
-        if match["escaped"]:
-            return match[0][1:]
-        if match["all"]:
-            return text
-        number = int(match["number"])
-        return words[number - 1] if number <= len(words) else ""
-
-    filled = _PLACEHOLDER.sub(replacement, prompt)
-    return filled if has_placeholder(prompt) or not text else f"{filled}\n\n{text}"
-
-
-def _split_arguments(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()  # an unmatched quote, such as an apostrophe
-
-
-_FRONT_MATTER: Final = re.compile(
-    r"---[ \t]*\n(?P<values>.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
-)
-_FRONT_MATTER_LINE: Final = re.compile(r"(?P<key>[A-Za-z][\w-]*)[ \t]*:[ \t]*(?P<value>.*)")
 _LINE_LIMIT: Final = 200
 
 
@@ -104,32 +67,16 @@ def parse_command_file(text: str) -> ParsedCommandFile:
 
     Without a description the first line of the prompt is used.
     """
-    text = text.replace("\r\n", "\n")
-    front_matter = _FRONT_MATTER.match(text)
-    values = _front_matter_values(front_matter["values"]) if front_matter else {}
-    prompt = text[front_matter.end() :] if front_matter else text
-    prompt = prompt.strip()
-    first_line = next((line.strip(" #*\t") for line in prompt.splitlines() if line.strip(" #*\t")), "")
+    file = read_markdown(text)
+    first_line = next((line.strip(" #*\t") for line in file.body.splitlines() if line.strip(" #*\t")), "")
     return ParsedCommandFile(
-        clean_line(values.get("description", ""), _LINE_LIMIT) or clean_line(first_line, _LINE_LIMIT),
-        clean_line(values.get("argument-hint", ""), _LINE_LIMIT) or None,
-        prompt,
+        clean_line(file.text("description"), _LINE_LIMIT) or clean_line(first_line, _LINE_LIMIT),
+        clean_line(file.text("argument-hint"), _LINE_LIMIT) or None,
+        file.body,
     )
 
 
-def _front_matter_values(front_matter: str) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for line in front_matter.splitlines():
-        if match := _FRONT_MATTER_LINE.fullmatch(line.rstrip()):
-            value = match["value"].strip()
-            if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-                value = value[1:-1]
-            values[match["key"].casefold().replace("_", "-")] = value
-    return values
-
-
 _SUFFIX: Final = ".md"
-_MAX_FILE_BYTES: Final = 64 * 1024
 _MAX_FILES: Final = 200
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -190,7 +137,9 @@ def user_commands(folder: Path) -> Iterator[FileCommand | str]:
     for name in names[:_MAX_FILES]:
         display_path = one_line(str(folder / name))
         try:
-            yield _parse_command(name, display_path, _read_content(folder / name))
+            yield _parse_command(name, display_path, read_bounded(str(folder / name)))
+        except OSError as error:
+            yield f"`{display_path}`: {error.strerror or error}"
         except UnusableCommandFile as problem:
             yield f"`{display_path}`: {problem}"
     if len(names) > _MAX_FILES:
@@ -226,25 +175,8 @@ def _parse_command(
     return FileCommand(name, display_path, parsed, untrusted)
 
 
-def _read_content(path: Path) -> bytes:
-    try:
-        # Non-blocking: the path may be a named pipe.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnusableCommandFile("it is not a regular file")
-            content = os.read(descriptor, _MAX_FILE_BYTES + 1)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise UnusableCommandFile(error.strerror or str(error)) from None
-    if len(content) > _MAX_FILE_BYTES:
-        raise UnusableCommandFile(f"it has more than {_MAX_FILE_BYTES:,} bytes")
-    return content
-
-
 BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (
-    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, TOOLS, MCP,
+    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, TOOLS, SKILLS, MCP,
 )  # fmt: skip
 
 
@@ -255,6 +187,7 @@ class CommandRegistry:
         self._runtime = runtime
         self._user_commands: list[FileCommand] = []
         self._project_commands: list[FileCommand] = []
+        self._skill_commands: list[SkillCommand] = []
         self.problems: list[str] = []
         """A message for each file that cannot be used or whose name is taken."""
 
@@ -262,10 +195,13 @@ class CommandRegistry:
         """Read the command files."""
         cwd = self._runtime.session.agent_session.cwd
         user, project = await asyncio.to_thread(_read_commands, cwd)
-        self.problems = [item for item in (*user, *project) if isinstance(item, str)]
+        skills = self._runtime.skills
+        await asyncio.to_thread(skills.load, cwd)
+        self.problems = [item for item in (*user, *project) if isinstance(item, str)] + skills.problems
         owners = {command.name: "the agent's own" for command in BUILT_IN}
         self._user_commands = list(self._with_free_names(_commands_in(user), owners, "yours"))
         self._project_commands = list(self._with_free_names(_commands_in(project), owners, "the project's"))
+        self._skill_commands = skill_commands([*skills.usable.values(), *skills.waiting], owners)
 
     def offered(self) -> list[OfferedCommand]:
         """The commands as the client is told about them."""
@@ -285,7 +221,8 @@ class CommandRegistry:
     def groups(self) -> list[tuple[str, Sequence[SlashCommand]]]:
         """The commands by origin, without empty groups."""
         used_names = {
-            command.name.casefold() for command in (*BUILT_IN, *self._user_commands, *self._project_commands)
+            command.name.casefold()
+            for command in (*BUILT_IN, *self._user_commands, *self._project_commands, *self._skill_commands)
         }
         servers = self._runtime.session.mcp
         prompts = [McpPromptCommand(prompt) for prompt in servers.prompts] if servers is not None else []
@@ -293,6 +230,7 @@ class CommandRegistry:
             ("Commands", BUILT_IN),
             ("Your own", self._user_commands),
             ("This project's", self._project_commands),
+            ("Skills", self._skill_commands),
             (
                 "Prompts of MCP servers",
                 [prompt for prompt in prompts if prompt.name.casefold() not in used_names],

@@ -102,7 +102,7 @@ async def run_compact(text: str, turn: Turn, runtime: "SessionRuntime") -> Comma
     if not history.messages:
         return CommandReply("There is nothing to compact: the conversation has not started.")
     model = await runtime.model()
-    await runtime.prompt_builder.build()
+    await runtime.prompt_builder.build(model.context_size)
     usage = runtime.turn_usage
     request = runtime.agent_loop(turn, model, history, runtime.context(turn, model), usage=usage).request()
     result = await runtime.context_budget.compact_now(turn, model, usage, request, text)
@@ -124,9 +124,10 @@ async def run_help(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     commands = runtime.commands
     if name := text.removeprefix("/"):
         command = commands.find(name)
-        return CommandReply(
-            _command_line(command) if command else f"There is no command `/{name[:60]}`; `/help` lists them."
-        )
+        if command is None:
+            return CommandReply(f"There is no command `/{name[:60]}`; `/help` lists them.")
+        details: list[str] = getattr(command, "details", [])
+        return CommandReply("\n".join([_command_line(command), *details]))
     lines: list[str] = []
     for title, group_commands in commands.groups():
         lines += [f"{title}:", "", *_command_lines(group_commands), ""]

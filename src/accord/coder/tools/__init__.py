@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 TOOL_NAMES: Final[tuple[str, ...]] = (
     "read_file", "list_files", "glob", "grep", "write_file", "edit_file", "delete_file", "move_file", "bash",
-    "job", "web_fetch", "web_search", "agent", "plan", "leave_plan_mode", "ask_user",
+    "job", "web_fetch", "web_search", "agent", "skill", "plan", "leave_plan_mode", "ask_user",
 )  # fmt: skip
 """The tools of this package. Each is a constant in the module of its name, with the name in capitals."""
 

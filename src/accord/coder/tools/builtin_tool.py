@@ -361,3 +361,41 @@ class BuiltInTool(Generic[A]):
             category=self.category if call.category == "external" else call.category,
             arguments=call.arguments or msgspec.to_builtins(checked),
         )
+
+
+@dataclass(frozen=True)
+class ToolWithChoices:
+    """A built-in tool that tells the model which values one of its arguments may have in this session."""
+
+    tool: BuiltInTool[Any]
+    argument: str
+    choices: tuple[str, ...]
+    more: str = ""
+    """Added to the description."""
+
+    @property
+    def name(self) -> str:
+        return self.tool.name
+
+    @property
+    def kind(self) -> ToolKind:
+        return self.tool.kind
+
+    @property
+    def category(self) -> Category:
+        return self.tool.category
+
+    @property
+    def description(self) -> str:
+        return f"{self.tool.description}\n\n{self.more}".strip()
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        schema = self.tool.schema
+        properties: dict[str, Any] = schema["properties"]
+        chosen = {**properties[self.argument], "enum": list(self.choices)}
+        chosen.pop("minLength", None)
+        return {**schema, "properties": {**properties, self.argument: chosen}}
+
+    async def prepare(self, arguments: Any, context: ToolContext) -> PreparedCall:
+        return await self.tool.prepare(arguments, context)

@@ -112,6 +112,8 @@ AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]
 """Returns the user's answer; None if the user is unavailable."""
 Warn: TypeAlias = Callable[[str, str], Awaitable[None]]
 Delegate: TypeAlias = Callable[[Delegation, Report], Awaitable[ToolOutcome]]
+UseSkill: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Takes the name of a skill and its arguments, and returns its text. Raises ToolFailure."""
 SetPlan: TypeAlias = Callable[[Sequence[PlanEntry]], Awaitable[None]]
 LeavePlanMode: TypeAlias = Callable[[str], Awaitable[str]]
 """Takes the approved plan and returns the name of the new mode."""
@@ -171,6 +173,7 @@ class ToolContext:
     warn: Warn | None = None
     """Shows a title and a text to the user, also between turns."""
     delegate: Delegate | None = None
+    use_skill: UseSkill | None = None
     set_plan: SetPlan | None = None
     leave_plan_mode: LeavePlanMode | None = None
 

@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
+from accord.coder.context.compaction import ASSUMED_SIZE
 from accord.coder.context.context_budget import ContextBudget
+from accord.coder.context.history_summary import loaded_skills
 from accord.coder.context.session_title import write_title
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import fitted_parts, parts_of, title_of
+from accord.coder.definitions.skills import SkillSet
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.model_history import (
     ModelHistory,
@@ -38,10 +42,12 @@ from accord.coder.session.command_registry import CommandRegistry
 from accord.coder.session.session_options import check_window
 from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
+from accord.coder.tools.builtin_tool import ToolWithChoices
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
+from accord.coder.tools.skill import SKILL
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
-from accord.coder.tools.tool_context import SetPlan, ToolContext
+from accord.coder.tools.tool_context import SetPlan, ToolContext, UseSkill
 from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
@@ -96,7 +102,8 @@ class SessionRuntime:
         self.read_files: ReadFiles = ReadFiles()
         self.commands: CommandRegistry = CommandRegistry(self)
         self.context_budget: ContextBudget = ContextBudget(self, session.history)
-        self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(session, self.sandbox)
+        self.skills: SkillSet = SkillSet()
+        self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(session, self.sandbox, self.skills)
         self.project: ProjectFiles | None = None
         """The project files that change the agent's behavior, once they were looked for."""
         self.hooks: SessionHooks | None = None
@@ -201,8 +208,9 @@ class SessionRuntime:
         await session.checkpoints.begin(session.prompt_id)
         session.history.add(UserMessage(parts))
         await self._set_title(turn)
-        await self.prompt_builder.build()
+        await self.prompt_builder.build(model.context_size)
         self._allow_temp_folder()
+        self._allow_skill_folders()
         context = self.context(turn, model)
         helper = await self.small_model(model)
         helper_context = replace(context, sees_images=helper.sees_images)
@@ -262,6 +270,7 @@ class SessionRuntime:
                 await self.report_usage(model)
                 self._check_window()
 
+        context = replace(context, use_skill=self._skill_loader(history, model))
         tool_runner = self.tool_runner(context, excluded_tools)
         resources = session.resources
         limits = UsageBudget(resources.options.budgets, resources.config, usage, session.usage)
@@ -338,6 +347,9 @@ class SessionRuntime:
         if self.search is None:
             excluded_names.append("web_search")
         tools = {name: tool for name, tool in self.own_tools.items() if name not in excluded_names}
+        if tools.pop(SKILL.name, None) is not None and self.skills.for_model:
+            names = tuple(skill.name for skill in self.skills.for_model)
+            tools[SKILL.name] = ToolWithChoices(SKILL, "name", names)
         servers = self.session.mcp
         if servers is not None:
             tools |= {name: tool for name, tool in servers.tools.items() if name not in tools}
@@ -414,6 +426,33 @@ class SessionRuntime:
         roots = self.gate.directories.roots
         if folder is not None and folder not in roots:
             self.gate.directories = replace(self.gate.directories, roots=(*roots, folder))
+
+    def _allow_skill_folders(self) -> None:
+        """Let tools read the files beside the loaded skills."""
+        headings = [text.partition("\n")[0] for text in loaded_skills(self.session.history.messages)]
+        for skill in self.skills.usable.values():
+            if any(skill.heading in heading for heading in headings):
+                self.allow_reading(skill.folder)
+
+    def allow_reading(self, folder: str) -> None:
+        """Let tools read a folder outside the session's folders without a question."""
+        path = Path(folder)
+        if path not in self.gate.directories.readable:
+            readable = (*self.gate.directories.readable, path)
+            self.gate.directories = replace(self.gate.directories, readable=readable)
+
+    def _skill_loader(self, history: ModelHistory, model: Model) -> UseSkill:
+        """Load skills for the loop with this history."""
+        window = model.context_size or ASSUMED_SIZE
+
+        async def use_skill(name: str, arguments: str) -> str:
+            skill, text = await asyncio.to_thread(
+                self.skills.load_for_model, name, arguments, list(history.messages), window
+            )
+            self.allow_reading(skill.folder)
+            return text
+
+        return use_skill
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:

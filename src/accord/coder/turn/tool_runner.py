@@ -90,6 +90,7 @@ _OTHER_NAMES: Final = {
     "plan": "todo_write update_plan",
     "leave_plan_mode": "exit_plan_mode",
     "ask_user": "ask",
+    "skill": "load_skill activate_skill use_skill",
     "delete_file": "rm remove_file",
     "move_file": "mv rename_file",
 }

@@ -1,0 +1,1 @@
+"""Skills and custom agents, which users and projects define in Markdown files."""

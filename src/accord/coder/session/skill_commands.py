@@ -1,0 +1,133 @@
+"""Skills as slash commands, and `/skills`, which lists them and asks about those of the project."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from accord.agent.turn import Turn
+from accord.coder.context.compaction import ASSUMED_SIZE
+from accord.coder.definitions.skills import Skill
+from accord.coder.model_history import TextPart
+from accord.coder.permissions.project_files import ProjectFile, ProjectFiles, ask_trust, trust_asker
+from accord.coder.session.slash_commands import BuiltInCommand, CommandReply, ModelPrompt, attachments
+from accord.policy.trust_store import TrustStore
+
+if TYPE_CHECKING:
+    from accord.coder.turn.session_runtime import SessionRuntime
+
+_UNTRUSTED: Final = "A skill of this project that you have not trusted yet: you are asked before it is used"
+_DEFAULT_HINT: Final = "what to apply it to"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCommand:
+    """A skill as a slash command."""
+
+    name: str
+    skill: Skill
+
+    @property
+    def description(self) -> str:
+        """The description. Menus show nothing from an untrusted file."""
+        return _UNTRUSTED if self.skill.untrusted is not None else self.skill.description
+
+    @property
+    def hint(self) -> str | None:
+        return self.skill.hint or _DEFAULT_HINT
+
+    @property
+    def details(self) -> list[str]:
+        """Lines for `/help` with the name of the command."""
+        lines = [f"Skill in `{self.skill.display_path}`."]
+        if self.skill.allowed_tools:
+            lines.append(
+                f"It asks to use without a question: `{self.skill.allowed_tools}`. This is not granted."
+            )
+        if not self.skill.for_model:
+            lines.append("Only you can start it.")
+        return lines
+
+    async def run(self, text: str, turn: Turn, runtime: "SessionRuntime", /) -> CommandReply | ModelPrompt:
+        """Give the skill to the model; first ask the user to trust the file if needed."""
+        skill = self.skill
+        if skill.untrusted is not None:
+            if not await _ask(turn, runtime, [skill.untrusted]):
+                return CommandReply(
+                    f"`/{self.name}` was not used: it is a file of the project, `{skill.display_path}`, "
+                    "and you have not trusted it. Type it again to be asked again."
+                )
+            found = next((one for one in runtime.skills.usable.values() if one.path == skill.path), None)
+            if found is None:
+                problems = [line for line in runtime.skills.problems if skill.display_path in line]
+                return CommandReply("\n".join(["The skill is trusted, but cannot be used:", *problems]))
+            skill = found
+        if not skill.for_user:
+            return CommandReply(f"The skill `{skill.name}` is trusted now. Only the model loads it.")
+        model = await runtime.model()
+        prompt = skill.prompt(text, model.context_size or ASSUMED_SIZE)
+        runtime.allow_reading(skill.folder)
+        typed = f"/{skill.name} {text}".strip()
+        return ModelPrompt((TextPart(prompt), TextPart(typed), *await attachments(turn, runtime)))
+
+
+def skill_commands(skills: Sequence[Skill], taken: Collection[str]) -> list[SkillCommand]:
+    """The commands of skills. One whose name is taken becomes `skill:NAME`."""
+    commands: dict[str, SkillCommand] = {}
+    for skill in skills:
+        if not skill.for_user:
+            continue
+        name = skill.name
+        if name.casefold() in taken or name.casefold() in commands:
+            name = f"skill:{name}"
+        commands.setdefault(name.casefold(), SkillCommand(name, skill))
+    return list(commands.values())
+
+
+async def run_skills(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/skills`: list the skills; `/skills trust`: ask about those of the project."""
+    skills = runtime.skills
+    if text.strip() == "trust":
+        files = [skill.untrusted for skill in skills.waiting if skill.untrusted is not None]
+        if not files:
+            return CommandReply("There is nothing to trust: no skill of this project waits for it.")
+        if not await _ask(turn, runtime, files):
+            return CommandReply("Nothing was trusted. Type `/skills trust` to be asked again.")
+    lines = [f"- {_skill_line(skill)}" for skill in skills.usable.values()]
+    if not lines and not skills.waiting and not skills.problems:
+        return CommandReply(
+            "There are no skills. A skill is a folder with a `SKILL.md`, for example in `.agents/skills/` of "
+            "the project or of your home folder."
+        )
+    if lines:
+        lines = ["Skills:", "", *lines, ""]
+    if skills.waiting:
+        waiting = [f"- `{skill.name}` in `{skill.display_path}`" for skill in skills.waiting]
+        lines += ["Of this project, not used before you trust them (`/skills trust`):", "", *waiting, ""]
+    if skills.problems:
+        lines += ["Remarks:", "", *(f"- {problem}" for problem in skills.problems)]
+    return CommandReply("\n".join(lines).rstrip())
+
+
+def _skill_line(skill: Skill) -> str:
+    marks = [f"in `{skill.display_path}`"]
+    if not skill.for_model:
+        marks.append("only you can start it")
+    if not skill.for_user:
+        marks.append("only the model can load it")
+    if skill.allowed_tools:
+        marks.append(f"its `allowed-tools` ({skill.allowed_tools}) permit nothing")
+    return f"`{skill.name}`: {skill.description} ({'; '.join(marks)})"
+
+
+async def _ask(turn: Turn, runtime: "SessionRuntime", untrusted: Sequence[ProjectFile]) -> bool:
+    """Ask the user to trust files, and read the skills again after a yes."""
+    files = ProjectFiles(untrusted, {}, TrustStore())
+    if not await ask_trust(files, trust_asker(turn), clock=runtime.session.clock):
+        return False
+    await runtime.commands.load()
+    return True
+
+
+SKILLS: Final = BuiltInCommand(
+    "skills", "Show the skills, or trust those of this project", "[trust]", run_skills
+)
