@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from accord.cluster.connection import NatsConnection, connect
 from accord.cluster.jetstream import JetStream
@@ -20,7 +21,7 @@ http: "127.0.0.1:-1"
 max_payload: 1MB
 write_deadline: "10s"
 %s
-jetstream { store_dir: "%s", sync_interval: %s }
+jetstream { store_dir: "%s", sync_interval: %s%s }
 """
 _prefixes = count(1)
 
@@ -32,6 +33,8 @@ class RunningServer:
     process: "subprocess.Popen[str]"
     url: str
     monitor: str
+    leaf_url: str = ""
+    """Where leaf nodes connect, if the config has a port for them."""
 
     @property
     def port(self) -> int:
@@ -50,12 +53,48 @@ class RunningServer:
         return ClusterSettings(**{**values, **changes})  # type: ignore[arg-type]
 
 
+class Certificate(NamedTuple):
+    """PEM files."""
+
+    file: str
+    key: str
+
+
+def new_certificate(folder: Path, name: str, issuer: Certificate | None = None) -> Certificate:
+    """A certificate for 127.0.0.1, signed by itself or by another one."""
+    made = Certificate(str(folder / f"{name}.pem"), str(folder / f"{name}.key"))
+    signed = (
+        ("-CA", issuer.file, "-CAkey", issuer.key, "-addext", "basicConstraints=CA:FALSE") if issuer else ()
+    )
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *signed),
+            *("-out", made.file, "-keyout", made.key),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made
+
+
 @contextmanager
-def nats_server(folder: Path, *, more: str = "", sync: str = "2m") -> Generator[RunningServer]:
+def nats_server(
+    folder: Path, *, more: str = "", sync: str = "2m", domain: str = ""
+) -> Generator[RunningServer]:
     """Run a server with its data in this folder."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "test.conf"
-    config.write_text(_CONFIG % (more, folder, sync))
+    config.write_text(_CONFIG % (more, folder, sync, f", domain: {domain}" if domain else ""))
     process = subprocess.Popen(
         [find_program(), "-c", str(config)], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
     )
@@ -65,12 +104,17 @@ def nats_server(folder: Path, *, more: str = "", sync: str = "2m") -> Generator[
         output = ""
         for line in process.stderr:
             output += line
-            if found := re.search(r"(http monitor|client connections) on (\S+)", line):
+            if found := re.search(r"(http monitor|client connections|leafnode connections) on (\S+)", line):
                 urls[found[1]] = found[2]
             if "Server is ready" in line:
                 break
         assert "client connections" in urls, output
-        yield RunningServer(process, f"nats://{urls['client connections']}", f"http://{urls['http monitor']}")
+        yield RunningServer(
+            process,
+            f"nats://{urls['client connections']}",
+            f"http://{urls['http monitor']}",
+            f"nats://{urls.get('leafnode connections', '')}",
+        )
     finally:
         process.kill()
         process.wait()

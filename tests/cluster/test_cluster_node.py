@@ -44,7 +44,7 @@ async def test_the_child_server_keeps_sessions_over_a_restart() -> None:
         assert log.committed == log.noted
         assert any("One NATS server keeps each record" in note for note in node.notes)
     async with run_node(settings, ["hand"]) as again:
-        assert [found.session_id for found in again.book.list()] == ["s1"]
+        assert [found.session_id for page in again.book.pages() for found in page] == ["s1"]
         assert await again.book.open_log("hand", "s1", "/project").claim() == []
         await again.book.aclose()
 

@@ -36,7 +36,8 @@ async def listed(settings: ClusterSettings) -> list[tuple[str, str, str | None, 
     async with run_node(settings, ["claude"]) as node:
         found = [
             (one.session_id, one.summary.cwd, one.summary.title, one.summary.additional_directories)
-            for one in node.book.list("claude")
+            for page in node.book.pages("claude")
+            for one in page
         ]
         await node.book.aclose()
         return sorted(found)

@@ -25,10 +25,10 @@ from accord.cluster.log_message import (
     encode_commit,
     new_log_id,
     read_head,
-    shard_of,
 )
 from accord.cluster.log_writer import LogAddress, LogFull, LogPosition, LogWriter, SessionMoved
 from accord.cluster.settings import ClusterSettings
+from accord.cluster.streams import shard_of
 from accord.errors import StoreError
 from accord.gateway.contracts import Fenced
 from accord.store.records import payloads_in

@@ -1,51 +1,16 @@
 """TLS, client certificates and `.creds` files, against real servers: each mistake is one clear line."""
 
-import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from tests.cluster.nats_accounts import new_account
-from tests.cluster.nats_servers import connected, nats_server
+from tests.cluster.nats_servers import connected, nats_server, new_certificate
 
 from accord.cluster.connection import connect
 from accord.cluster.jetstream import JetStream
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.streams import prepare_streams
 from accord.errors import UsageError
-
-
-class Certificate(NamedTuple):
-    """PEM files."""
-
-    file: str
-    key: str
-
-
-def _certificate(folder: Path, name: str, issuer: Certificate | None = None) -> Certificate:
-    made = Certificate(str(folder / f"{name}.pem"), str(folder / f"{name}.key"))
-    signed = (
-        ("-CA", issuer.file, "-CAkey", issuer.key, "-addext", "basicConstraints=CA:FALSE") if issuer else ()
-    )
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *signed),
-            *("-out", made.file, "-keyout", made.key),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return made
 
 
 async def _refused(settings: ClusterSettings) -> str:
@@ -56,9 +21,9 @@ async def _refused(settings: ClusterSettings) -> str:
 
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:
-    authority = _certificate(tmp_path, "authority")
-    mine, stranger = _certificate(tmp_path, "node", authority), _certificate(tmp_path, "stranger")
-    of_server = _certificate(tmp_path, "server", authority)
+    authority = new_certificate(tmp_path, "authority")
+    mine, stranger = new_certificate(tmp_path, "node", authority), new_certificate(tmp_path, "stranger")
+    of_server = new_certificate(tmp_path, "server", authority)
     rules = (
         f'tls {{ cert_file: "{of_server.file}", key_file: "{of_server.key}", '
         f'ca_file: "{authority.file}", verify: true }}'
@@ -85,7 +50,7 @@ async def test_tls_with_client_certificates(tmp_path: Path) -> None:
 
 async def test_no_password_is_sent_to_a_server_without_tls(tmp_path: Path) -> None:
     """A server, or a machine in between, could otherwise ask for the password in plain text."""
-    authority = _certificate(tmp_path, "authority")
+    authority = new_certificate(tmp_path, "authority")
     (tmp_path / "password").write_text("right")
     with nats_server(tmp_path / "data", more="authorization { user: accord, password: right }") as server:
         login = {"user": "accord", "password_file": str(tmp_path / "password")}

@@ -1,8 +1,8 @@
-"""A TCP proxy between a client and a gateway whose connections can be cut without a close."""
+"""A TCP proxy whose connections can be cut without a close, held in one direction, delayed or refused."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 
 class BreakableProxy:
@@ -17,6 +17,33 @@ class BreakableProxy:
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut_after: int | None = None
+        self._refuses = False
+        self.delay: float = 0.0
+        """Seconds that each piece of data waits, in both directions."""
+        self._flows = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for flow in self._flows.values():
+            flow.set()
+
+    @contextmanager
+    def broken(self) -> Generator[None]:
+        """Cut all connections and refuse new ones."""
+        self._refuses = True
+        self.cut()
+        try:
+            yield
+        finally:
+            self._refuses = False
+
+    @contextmanager
+    def holding(self, *directions: str) -> Generator[None]:
+        """Pass nothing on to the server (`up`) or to the client (`down`), as if all packets were lost."""
+        for direction in directions:
+            self._flows[direction].clear()
+        try:
+            yield
+        finally:
+            for direction in directions:
+                self._flows[direction].set()
 
     def cut(self) -> None:
         """Reset all open connections."""
@@ -34,6 +61,8 @@ class BreakableProxy:
         assert task is not None
         self._tasks.add(task)
         try:
+            if self._refuses:
+                raise ConnectionRefusedError
             there, back = await asyncio.open_connection("127.0.0.1", self._target)
             self._writers |= {writer, back}
             up = asyncio.ensure_future(self._pass(reader, back, counted=False))
@@ -55,6 +84,9 @@ class BreakableProxy:
     ) -> None:
         try:
             while data := await reader.read(4096):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                await self._flows["down" if counted else "up"].wait()
                 writer.write(data)
                 await writer.drain()
                 if counted:

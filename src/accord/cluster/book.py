@@ -20,7 +20,6 @@ from accord.cluster.log_message import (
     is_released,
     new_log_id,
     read_head,
-    shard_of,
 )
 from accord.cluster.log_reader import ClusterLogReader
 from accord.cluster.log_writer import LeaseEnded, LogPosition, LogWriter, SessionMoved
@@ -161,7 +160,7 @@ class ClusterBook:
     ) -> "tuple[ClusterLog, bytes]":
         """A log that nothing knows yet, and the payload of its first record."""
         log_id = new_log_id()
-        stream = self.streams.names.log_stream(shard_of(log_id, self.streams.formats.shards))
+        stream = self.streams.stream_for(log_id)
         patch = opening_patch(cwd, agent, additional_folders)
         created = IndexEntry(
             agent,

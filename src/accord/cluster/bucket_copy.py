@@ -49,6 +49,11 @@ class BucketCopy(Generic[T]):
     async def stop(self) -> None:
         await self._follower.stop()
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long the bucket could not be read, beyond the time between two reads."""
+        return self._follower.silent_seconds
+
     async def refresh(self) -> None:
         """Read what other nodes have written until now. Raises StoreError."""
         await self._follower.refresh()

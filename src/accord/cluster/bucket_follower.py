@@ -86,6 +86,11 @@ class BucketFollower:
         if self._subscription is not None:
             await connection.unsubscribe(self._subscription)
 
+    @property
+    def silent_seconds(self) -> float:
+        """How long the bucket could not be read, beyond the time between two reads."""
+        return max(0.0, self._now() - self._last_read - CHECK_SECONDS)
+
     async def refresh(self) -> None:
         """Pass on everything that was written until now. Raises StoreError."""
         await self._read()

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from accord.cluster.cluster_backup import BackupManifest, back_up, restore
 from accord.cluster.cluster_repair import RebuildReport, rebuild_index
 from accord.cluster.cluster_report import ClusterReport, read_report
 from accord.cluster.connection import NatsUnavailable, NoResponders, connect
-from accord.cluster.jetstream import Bucket, JetStream
+from accord.cluster.jetstream import Bucket, JetStream, with_retries
 from accord.cluster.link_message import BadLinkMessage, DrainAnswer, DrainNode, encode_link, read_drain_answer
 from accord.cluster.nodes import NodeEntry, decoded_node
+from accord.cluster.server import start_leaf
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.shared_access import SharedAccess, shared_access
 from accord.cluster.streams import DEFAULT_REPLICAS, ClusterStreams, StreamNames, prepare_streams
@@ -21,6 +23,7 @@ from accord.errors import StoreError, UsageError
 _NAME: Final = "accord-command"
 """Shown by the NATS servers."""
 _POLL_SECONDS: Final = 0.3
+_HUB_SECONDS: Final = 5.0
 
 
 @asynccontextmanager
@@ -110,8 +113,19 @@ async def _find_node(bucket: Bucket, node: str) -> NodeEntry:
 
 @asynccontextmanager
 async def _jetstream(settings: ClusterSettings) -> AsyncGenerator[JetStream]:
-    connection = await connect(settings, _NAME)
-    try:
-        yield JetStream(connection)
-    finally:
-        await connection.aclose()
+    async with AsyncExitStack() as stack:
+        password: str | None = None
+        if settings.leaf is not None:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            server = await start_leaf(settings, folder)
+            stack.push_async_callback(server.aclose)
+            password, settings = server.password, server.settings_of(settings)
+        connection = await connect(settings, _NAME, password=password)
+        stack.push_async_callback(connection.aclose)
+        jetstream = JetStream(connection)
+        if settings.leaf is not None:  # what the hub serves reaches a leaf node a little later
+            try:
+                await with_retries(lambda: jetstream.api("INFO"), jetstream, seconds=_HUB_SECONDS)
+            except StoreError as error:
+                raise UsageError(f"the cluster cannot be read through the hub: {error}") from None
+        yield jetstream

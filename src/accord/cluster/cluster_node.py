@@ -29,8 +29,8 @@ from accord.cluster.nodes import (
     new_incarnation,
 )
 from accord.cluster.placement import placement_of, read_volumes
-from accord.cluster.server import USER, lock_folder, start_server
-from accord.cluster.settings import ClusterSettings, shown_server
+from accord.cluster.server import USER, lock_folder, start_leaf, start_server
+from accord.cluster.settings import ClusterSettings, check_leaf_name, shown_server
 from accord.cluster.shared_access import SharedAccess, shared_access
 from accord.cluster.shared_inbox import SharedInbox
 from accord.cluster.streams import ClusterStreams, prepare_streams
@@ -77,6 +77,8 @@ class ClusterNode:
         """Set while this node serves clients."""
         self.access: SharedAccess | None = access
         self.inbox: SharedInbox | None = None
+        self.servers: tuple[str, ...] = self.connection.settings.servers
+        """The addresses of the settings."""
         self._audit: ClusterAudit | None = None
         self._gateway: Gateway | None = None
         self._tasks = tasks
@@ -92,8 +94,9 @@ class ClusterNode:
     @property
     def notes(self) -> list[str]:
         """Lines for the start's output."""
-        servers = ", ".join(map(shown_server, self.connection.settings.servers))
-        return [f"Node {self.name} of the cluster at {servers}.", *self.streams.notes]
+        servers = ", ".join(map(shown_server, self.servers))
+        leaf = "" if self.connection.settings.leaf is None else ", as a leaf node"
+        return [f"Node {self.name} of the cluster at {servers}{leaf}.", *self.streams.notes]
 
     def audit_sink(self, log: AuditLog) -> AuditSink:
         """Where the gateway records what was done: the log of this machine, copied to the cluster."""
@@ -307,7 +310,14 @@ async def run_node(
         volumes = read_volumes(settings.volumes)
         folder = _data_folder(stack, name)
         password: str | None = None
-        if not settings.servers:
+        servers = settings.servers
+        settings = msgspec.structs.replace(settings, node=name)
+        if settings.leaf is not None:
+            check_leaf_name(name)
+            server = await start_leaf(settings, folder, clock)
+            stack.push_async_callback(server.aclose)
+            password, settings = server.password, server.settings_of(settings)
+        elif not servers:
             server = await start_server(clock=clock)
             stack.push_async_callback(server.aclose)
             password = server.password
@@ -347,9 +357,10 @@ async def run_node(
         await book.start()
         streams.notes += _volume_notes(entry, registry)
         access: SharedAccess | None = None
-        if password is None:  # a server of its own has no other nodes
+        if servers:  # a server of its own has no other nodes
             access = await stack.enter_async_context(shared_access(streams, settings.times.deadline))
         node = ClusterNode(name, streams, registry, lease, book, tasks, access)
+        node.servers = servers or node.servers
         stack.push_async_callback(node.stop_audit)
         if access is not None:
             node.inbox = SharedInbox(streams, lease, registry, book.index, tasks)

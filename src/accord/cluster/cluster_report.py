@@ -19,7 +19,9 @@ from accord.cluster.streams import (
     StreamNames,
     check_stream,
     check_sync,
+    log_config,
     read_formats,
+    stream_names,
     wanted_streams,
 )
 from accord.errors import StoreError, UsageError
@@ -113,6 +115,7 @@ async def read_report(jetstream: JetStream, settings: ClusterSettings) -> Cluste
         raise UsageError(f"{error}; a majority of the NATS servers must run") from None
     findings: list[str] = []
     wanted = wanted_streams(settings, formats)
+    wanted += await _leaf_streams(jetstream, settings, {config["name"] for config in wanted}, findings)
     infos = await asyncio.gather(*(_info(jetstream, config["name"], findings) for config in wanted))
     streams: list[StreamReport] = []
     for config, info in zip(wanted, infos, strict=True):
@@ -133,6 +136,19 @@ async def read_report(jetstream: JetStream, settings: ClusterSettings) -> Cluste
         sum(sessions.values()),
         findings,
     )
+
+
+async def _leaf_streams(
+    jetstream: JetStream, settings: ClusterSettings, known: set[str], findings: list[str]
+) -> list[dict[str, Any]]:
+    """The wanted configs of the log streams that leaf nodes have created."""
+    names = StreamNames(settings.prefix)
+    try:
+        found = await stream_names(jetstream, names.log_subject("*", "*"))
+    except StoreError as error:
+        findings.append(f"The log streams of leaf nodes cannot be listed: {error}.")
+        return []
+    return [log_config(names, names.shard_of(name), settings) for name in found if name not in known]
 
 
 async def _info(jetstream: JetStream, name: str, findings: list[str]) -> _Info | None:

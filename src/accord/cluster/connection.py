@@ -183,7 +183,7 @@ class NatsConnection:
         settings = self.settings
         options: dict[str, Any] = {}
         if settings.credentials is not None:
-            options["user_credentials"] = _credentials(settings.credentials)
+            options["user_credentials"] = credentials_file(settings.credentials)
         if settings.user is not None:
             options["user"] = settings.user
             options["password"] = self._password
@@ -203,7 +203,7 @@ class NatsConnection:
                 ping_interval=_PING_SECONDS,
                 max_outstanding_pings=2,
                 pending_size=0,  # what is sent while no server is connected must fail, not come later
-                inbox_prefix=f"_INBOX_{self._name}",
+                inbox_prefix=f"_INBOX.{self._name}",
                 **options,
             )
         except ModuleNotFoundError:
@@ -416,29 +416,31 @@ async def connect(
 ) -> NatsConnection:
     """Connect to the servers of the settings; `name` is shown by the servers. Raises UsageError."""
     if settings.password_file is not None:
-        password = _read_password(settings.password_file)
+        password = read_password(settings.password_file)
     connection = NatsConnection(settings, name, password, clock, oldest_server)
     await connection.open(seconds)
     return connection
 
 
-def _read_password(path: str) -> str:
+def read_password(path: str) -> str:
+    """The password in a file. Raises UsageError."""
     try:
         return Path(path).expanduser().read_text().strip()
     except (OSError, UnicodeError) as error:
         raise UsageError(f"cluster: cannot read passwordFile {path!r} ({error})") from None
 
 
-def _readable(path: str, name: str) -> str:
+def readable_file(path: str, name: str) -> str:
+    """The path of a file in the settings. Raises UsageError."""
     file = Path(path).expanduser()
     if not file.is_file():
         raise UsageError(f"cluster: the {name} file {path!r} does not exist")
     return str(file)
 
 
-def _credentials(path: str) -> str:
+def credentials_file(path: str) -> str:
     """The path of a `.creds` file. Raises UsageError."""
-    file = _readable(path, "credentials")
+    file = readable_file(path, "credentials")
     try:
         text = Path(file).read_text()
     except (OSError, UnicodeError) as error:
@@ -453,11 +455,11 @@ def _tls_context(settings: ClusterSettings) -> ssl.SSLContext | None:
         return None
     try:
         context = ssl.create_default_context(
-            cafile=None if settings.tls_ca is None else _readable(settings.tls_ca, "tlsCa")
+            cafile=None if settings.tls_ca is None else readable_file(settings.tls_ca, "tlsCa")
         )
         if settings.tls_cert is not None and settings.tls_key is not None:
             context.load_cert_chain(
-                _readable(settings.tls_cert, "tlsCert"), _readable(settings.tls_key, "tlsKey")
+                readable_file(settings.tls_cert, "tlsCert"), readable_file(settings.tls_key, "tlsKey")
             )
     except (ssl.SSLError, OSError) as error:
         raise UsageError(f"cluster: cannot use the TLS files ({error})") from None

@@ -90,12 +90,16 @@ class JetStream:
 
     def __init__(self, connection: NatsConnection) -> None:
         self.connection: NatsConnection = connection
+        domain = connection.settings.leaf
+        self._api = "$JS.API" if domain is None else f"$JS.{domain}.API"
+        self.key_prefix: str = "" if domain is None else f"{self._api}."
+        """Before the subjects of buckets: a leaf node passes `$KV` on only with the domain of its hub."""
         self.append_counts: AppendCounts = AppendCounts()
 
     async def api(self, subject: str, request: Any = None) -> bytes:
         """Call `$JS.API.<subject>` and return the answer, as JSON."""
         data = b"" if request is None else encode(request)
-        message = await self.connection.request(f"$JS.API.{subject}", data)
+        message = await self.connection.request(f"{self._api}.{subject}", data)
         _checked(message)
         return message.data
 
@@ -109,7 +113,7 @@ class JetStream:
         """Read the last message of a subject from the leader of the stream."""
         try:
             message = await self.connection.request(
-                f"$JS.API.STREAM.MSG.GET.{stream}", encode({"last_by_subj": subject})
+                f"{self._api}.STREAM.MSG.GET.{stream}", encode({"last_by_subj": subject})
             )
             stored = _checked(message).message
         except NatsRefused as error:
@@ -144,7 +148,7 @@ class JetStream:
         request = {"seq": after + 1, "next_by_subj": subject, "batch": limit, "max_bytes": _PAGE_BYTES}
         subscription = await self.connection.subscribe(inbox, receive)
         try:
-            if not await self.connection.publish(f"$JS.API.DIRECT.GET.{stream}", encode(request), inbox):
+            if not await self.connection.publish(f"{self._api}.DIRECT.GET.{stream}", encode(request), inbox):
                 raise NatsUnavailable("no NATS server is connected")
             if not await within(self.connection.clock, REQUEST_SECONDS, ended):
                 raise NatsUnavailable(f"no NATS server answered a read of {stream}")
@@ -169,7 +173,8 @@ class JetStream:
 
     async def purge(self, stream: str, subject: str) -> int:
         """Delete all messages of a subject; return how many there were."""
-        message = await self.connection.request(f"$JS.API.STREAM.PURGE.{stream}", encode({"filter": subject}))
+        request = encode({"filter": subject})
+        message = await self.connection.request(f"{self._api}.STREAM.PURGE.{stream}", request)
         return _checked(message).purged
 
 
@@ -191,6 +196,7 @@ class Bucket:
         self.stream: str = f"KV_{name}"
         self._jetstream = jetstream
         self._prefix = f"$KV.{name}."
+        self._writes = f"{jetstream.key_prefix}{self._prefix}"
 
     async def get(self, key: str) -> BucketEntry | None:
         """Read a key from the leader; None if it was never written."""
@@ -211,7 +217,7 @@ class Bucket:
 
     async def _write(self, key: str, value: bytes, headers: dict[str, str]) -> int:
         try:
-            return await self._jetstream.append(self._prefix + key, value, headers)
+            return await self._jetstream.append(self._writes + key, value, headers)
         except NatsRefused as error:
             if error.code not in APPENDS_IN_PROGRESS:
                 raise

@@ -13,7 +13,7 @@ from msgspec import MsgspecError, Raw, Struct, json
 
 from accord.cluster.jetstream import MESSAGE_ID, StoredMessage
 from accord.cluster.placement import Placement
-from accord.cluster.streams import LOG_FORMAT
+from accord.cluster.streams import LOG_FORMAT, LOG_ID_ALPHABET
 from accord.errors import StoreError
 from accord.store.records import RecordGroup, json_array
 
@@ -26,18 +26,11 @@ OWNER: Final = "gateway.owner"
 RELEASED: Final = "gateway.released"
 """The kind of the record with which the writer gives a session up: any node may claim it at once."""
 
-_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-
 
 def new_log_id() -> str:
     """A new log id: a ULID, which sorts by its time."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
-    return "".join([_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5)])
-
-
-def shard_of(log: str, shards: int) -> str:
-    """The shard that holds a log: the last character of its id picks it."""
-    return f"{_ALPHABET.index(log[-1]) % shards:02}"
+    return "".join([LOG_ID_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5)])
 
 
 class OwnerRecord(Struct, frozen=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from accord.clock import Clock, OwnedTasks
 from accord.cluster.bucket_follower import BucketFollower
 from accord.cluster.connection import NatsRefused, NatsUnavailable, boot_time
-from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, with_retries
+from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, JetStream, with_retries
 from accord.cluster.placement import Volume
 from accord.cluster.settings import LeaseTimes
 from accord.cluster.streams import ClusterStreams
@@ -74,7 +74,7 @@ class NodeRegistry:
         self, streams: ClusterStreams, tasks: OwnedTasks, now: Callable[[], float] = boot_time
     ) -> None:
         self.bucket: Bucket = streams.bucket("nodes")
-        self._streams = streams
+        self.jetstream: JetStream = streams.jetstream
         self._now = now
         self._follower = BucketFollower(
             streams.jetstream, self.bucket, streams.names.bucket_feed("nodes"), self._on_entry, tasks
@@ -109,7 +109,7 @@ class NodeRegistry:
 
     async def is_gone(self, node: str, incarnation: str) -> bool:
         """Whether an incarnation can never act again, by the leader. Raises StoreError."""
-        current = await with_retries(lambda: self.bucket.get(node), self._streams.jetstream)
+        current = await with_retries(lambda: self.bucket.get(node), self.jetstream)
         entry = None if current is None else decoded_node(current)
         return entry is None or entry.incarnation != incarnation or not entry.lives
 
@@ -119,7 +119,7 @@ class NodeRegistry:
         Watches its key until it has not changed for `lease` seconds by the clock of this node, which saw its
         last change come in. Returns False as soon as it is renewed. Raises StoreError.
         """
-        jetstream = self._streams.jetstream
+        jetstream = self.jetstream
         seen: int | None = None
         since = self._now()
         while True:
@@ -216,7 +216,8 @@ class NodeLease:
 
     async def start(self) -> None:
         """Take the node's key. Raises UsageError if another machine uses the name, StoreError."""
-        await self._take()
+        # The streams may have been created just now: their subjects reach a leaf node a little later.
+        await with_retries(self._take, self._registry.jetstream)
         self._tasks.start(self._keep())
         self._tasks.start(self._watch_deadline())
 

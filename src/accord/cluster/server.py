@@ -1,7 +1,8 @@
-"""A `nats-server` as a child process, to try a cluster on one machine.
+"""A `nats-server` as a child process: to try a cluster on one machine, or as the leaf node of a hub.
 
-It listens on the loopback address with a random password, and keeps its data in the user's data folder. It
-ends with this process, even if this process is killed.
+It listens on the loopback address with a random password, and ends with this process, even if this process is
+killed. The first kind keeps its data in the user's data folder. A leaf node has no data: it dials out to the
+NATS servers of a cluster, so that a machine behind NAT can join.
 """
 
 import asyncio
@@ -14,11 +15,17 @@ from contextlib import suppress
 from logging import getLogger
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, urlsplit
+
+from msgspec import structs
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.cluster.connection import CONNECT_SECONDS, credentials_file, read_password, readable_file
+from accord.cluster.settings import ClusterSettings, shown_server
 from accord.errors import NeverStarted, UsageError
 from accord.paths import data_dir, explain_file_error
 from accord.private_files import private_folder, try_lock, write_atomically
+from accord.safe_text import clean_line
 from accord.schema.codec import encode
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
@@ -38,9 +45,11 @@ _PASSWORD_VARIABLE: Final = "ACCORD_NATS_PASSWORD"
 _LISTENING: Final = re.compile(r"Listening for client connections on (\S+)")
 _MONITOR: Final = re.compile(r"Starting http monitor on (\S+)")
 _TROUBLE: Final = re.compile(r"\[(?:WRN|ERR|FTL)\] (?!Plaintext passwords)(.*)")
+_HUB_DOMAIN: Final = re.compile(r'JetStream using domains: local "", remote "(.*)"')
+_REFUSED: Final = re.compile(r"authorization|authentication|x509|tls:|certificate", re.IGNORECASE)
 _CONFIG: Final = """\
 # Written at each start of `accord serve --cluster`; changes are lost.
-server_name: accord
+server_name: %(name)s
 listen: "127.0.0.1:-1"
 http: "127.0.0.1:-1"
 max_payload: 1MB
@@ -48,8 +57,9 @@ max_pending: 64MB
 write_deadline: "10s"
 logtime: false
 authorization { user: %(user)s, password: $%(variable)s }
-jetstream { store_dir: %(folder)s, sync_interval: always }
+%(role)s
 """
+_STORAGE: Final = "jetstream { store_dir: %s, sync_interval: always }"
 
 
 def find_program() -> str:
@@ -67,7 +77,9 @@ def find_program() -> str:
 class NatsServer:
     """A running child `nats-server`; created by `start_server`."""
 
-    def __init__(self, folder: Path, lock: int, clock: Clock) -> None:
+    def __init__(self, folder: Path, lock: int, clock: Clock, hub: ClusterSettings | None = None) -> None:
+        """`hub` makes it a leaf node of the servers in these settings."""
+        self._hub = hub
         self.folder: Path = folder
         self.password: str = "p" + secrets.token_urlsafe(24)  # a digit in front would be read as a number
         self.url: str = ""
@@ -77,6 +89,12 @@ class NatsServer:
         self._transport: ProcessTransport | None = None
         self._last_trouble = ""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._domain: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it is a leaf node of a hub."""
+        return self._hub is not None
 
     @property
     def pid(self) -> int:
@@ -90,10 +108,12 @@ class NatsServer:
 
     async def start(self) -> None:
         config = self.folder / "server.conf"
+        folder = encode(str(self.folder)).decode()
         text = _CONFIG % {
+            "name": "accord" if self._hub is None else f"accord-{secrets.token_hex(8)}",
             "user": USER,
             "variable": _PASSWORD_VARIABLE,
-            "folder": encode(str(self.folder)).decode(),
+            "role": _STORAGE % folder if self._hub is None else _leaf_config(self._hub),
         }
         write_atomically(config, text.encode())
         self._transport = await spawn(
@@ -109,6 +129,40 @@ class NatsServer:
         if not await within(self._clock, START_SECONDS, self._ready):
             raise NeverStarted(f"{PROGRAM} did not accept connections within {START_SECONDS:g} seconds")
         self._ready.result()
+
+    async def wait_for_hub(self) -> None:
+        """Wait until the hub accepts this leaf node. Raises UsageError with one clear line."""
+        hub = self._hub
+        assert hub is not None
+        shown = ", ".join(map(shown_server, hub.servers))
+        if not await within(self._clock, CONNECT_SECONDS, self._domain) or not self._domain.result():
+            reason = f" ({self._last_trouble})" if self._last_trouble else ""
+            if _REFUSED.search(self._last_trouble):
+                raise UsageError(
+                    f"the hub at {shown} rejects this leaf node{reason}; check user and passwordFile, "
+                    "credentials, tlsCa and tlsCert in the cluster settings"
+                )
+            raise UsageError(
+                f"no hub answers at {shown}{reason}; check the address, which must be its port for leaf nodes"
+            )
+        if (domain := self._domain.result()) != hub.leaf:
+            raise UsageError(
+                f"the hub at {shown} has the JetStream domain {domain!r}, and the setting leaf is "
+                f"{hub.leaf!r}; write the domain of its servers into leaf"
+            )
+
+    def settings_of(self, settings: ClusterSettings) -> ClusterSettings:
+        """The settings of connections to this server, for a cluster with these settings."""
+        return structs.replace(
+            settings,
+            servers=(self.url,),
+            user=USER,
+            password_file=None,
+            credentials=None,
+            tls_ca=None,
+            tls_cert=None,
+            tls_key=None,
+        )
 
     async def aclose(self) -> None:
         """Stop the server. Its data stays."""
@@ -139,9 +193,14 @@ class NatsServer:
             self.url = f"nats://{found[1]}"
             if not self._ready.done():
                 self._ready.set_result(None)
+        elif (found := _HUB_DOMAIN.search(line)) is not None:
+            if not self._domain.done():
+                self._domain.set_result(found[1])
         elif (found := _TROUBLE.search(line)) is not None:
-            self._last_trouble = found[1]
-            LOG.warning("%s: %s", PROGRAM, found[1])
+            self._last_trouble = clean_line(found[1])[:300]
+            LOG.warning("%s: %s", PROGRAM, self._last_trouble)
+            if _REFUSED.search(self._last_trouble) and not self._domain.done():
+                self._domain.set_result("")  # trying again is useless
         elif line.startswith(f"{PROGRAM}:"):  # an error of its configuration
             self._last_trouble = line.removeprefix(f"{PROGRAM}:").strip()
 
@@ -171,12 +230,57 @@ async def start_server(folder: Path | None = None, clock: Clock = SYSTEM_CLOCK) 
         "with --cluster=nats://HOST:PORT",
     )
     server = NatsServer(folder, lock, clock)
+    await _start(server)
+    return server
+
+
+async def start_leaf(settings: ClusterSettings, folder: Path, clock: Clock = SYSTEM_CLOCK) -> NatsServer:
+    """Start a leaf node of the hub in the settings, with its config in this folder, which exists.
+
+    Raises UsageError with one clear line, NeverStarted.
+    """
+    find_program()
+    server = NatsServer(folder, -1, clock, settings)
+    await _start(server)
+    return server
+
+
+async def _start(server: NatsServer) -> None:
     try:
         await server.start()
+        if server.is_leaf:
+            await server.wait_for_hub()
     except BaseException as error:
         with suppress(Exception):
             await server.aclose()
         if isinstance(error, OSError):
             raise UsageError(explain_file_error(error)) from None
         raise
-    return server
+
+
+def _leaf_config(hub: ClusterSettings) -> str:
+    """The part of the configuration that dials out to the hub."""
+    password = None if hub.password_file is None else read_password(hub.password_file)
+    remote: dict[str, object] = {"urls": [_remote(server, hub, password) for server in hub.servers]}
+    if hub.credentials is not None:
+        remote["credentials"] = credentials_file(hub.credentials)
+    files = {"ca_file": (hub.tls_ca, "tlsCa"), "cert_file": (hub.tls_cert, "tlsCert")}
+    files["key_file"] = hub.tls_key, "tlsKey"
+    tls = {key: readable_file(path, name) for key, (path, name) in files.items() if path is not None}
+    if tls:
+        remote["tls"] = tls
+    return f"leafnodes: {encode({'remotes': [remote], 'reconnect': 1}).decode()}"
+
+
+def _remote(server: str, hub: ClusterSettings, password: str | None) -> str:
+    """An address of the hub, encrypted if it must be, with user and password."""
+    parts = urlsplit(server)
+    scheme = parts.scheme
+    if hub.uses_tls:
+        scheme = {"nats": "tls", "ws": "wss"}.get(scheme, scheme)
+    host = parts.netloc.rpartition("@")[2]
+    if hub.user is not None:
+        host = f"{quote(hub.user, safe='')}:{quote(password or '', safe='')}@{host}"
+    elif "@" in parts.netloc:
+        host = parts.netloc
+    return f"{scheme}://{host}{parts.path}"

@@ -38,6 +38,8 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     """Serve the agents of other nodes, and none of this machine."""
     servers: tuple[str, ...] = ()
     """Addresses of NATS servers; without any, a child process is started."""
+    leaf: Annotated[str, Meta(pattern=_NAME)] | None = None
+    """The JetStream domain of a hub: `servers` are its ports for leaf nodes, and this machine dials out."""
     prefix: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]{0,15}$")] = DEFAULT_PREFIX
     """Begins the names of all streams, buckets and subjects: one prefix per set of sessions."""
     replicas: Literal[1, 3, 5] | None = None
@@ -78,6 +80,10 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
             raise UsageError("cluster: user and passwordFile need each other")
         if self.front and not self.servers:
             raise UsageError("cluster: a front needs the NATS servers of other nodes; name them as servers")
+        if self.leaf is not None and not self.servers:
+            raise UsageError("cluster: leaf needs the leaf node ports of the hub; name them as servers")
+        if self.leaf is not None and self.node is not None:
+            check_leaf_name(self.node)
         times = self.times
         if not times.renew * 2 < times.deadline < times.lease:
             raise UsageError(
@@ -97,6 +103,12 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         if any(urlsplit(server).scheme in ("tls", "wss") for server in self.servers):
             return True
         return not self.insecure and not all(is_local(server) for server in self.servers)
+
+
+def check_leaf_name(node: str) -> None:
+    """Raise UsageError for a name that is one of a log stream: a leaf node has a stream of its own."""
+    if node.isdigit():
+        raise UsageError(f"cluster: the name {node!r} of a leaf node needs a letter")
 
 
 def check_server(server: str) -> None:

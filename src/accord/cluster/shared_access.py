@@ -91,7 +91,8 @@ class ClusterTokens(TokenLookup):
                 callback()
 
     def require_current(self) -> None:
-        if self._connection.silent_seconds > self._patience:
+        # A leaf node is connected to its own server also while that one has lost its hub.
+        if max(self._connection.silent_seconds, self._copy.silent_seconds) > self._patience:
             raise _UNREACHABLE
 
     def get(self, id: str) -> Token | None:

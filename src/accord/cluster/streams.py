@@ -35,6 +35,8 @@ _NO_STORAGE: Final = frozenset({10002, 10023, 10047})
 _MONITOR_SECONDS: Final = 3.0
 _MAX_MONITOR_ANSWER: Final = 1024 * 1024
 
+LOG_ID_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
 LOSING: Final = {
     "retention": "would delete records",
     "discard": "would drop old records when it is full",
@@ -49,6 +51,11 @@ LOSING: Final = {
     "republish": "does not tell nodes about records",
 }
 """The settings that an existing stream must have, and what another value does."""
+
+
+def shard_of(log: str, shards: int) -> str:
+    """The shard that holds a log: the last character of its id picks it."""
+    return f"{LOG_ID_ALPHABET.index(log[-1]) % shards:02}"
 
 
 class ClusterFormats(Struct, frozen=True):
@@ -130,6 +137,7 @@ class ClusterStreams:
         self.jetstream: JetStream = jetstream
         self.names: StreamNames = StreamNames(settings.prefix)
         self.formats: ClusterFormats = formats
+        self._own_shard = "" if settings.leaf is None else settings.node or ""
         self.notes: list[str] = []
         """What weakens a promise, for the start's output and the log."""
 
@@ -138,6 +146,10 @@ class ClusterStreams:
 
     def address(self, stream: str, log: str) -> LogAddress:
         return LogAddress(log, stream, self.names.log_subject(self.names.shard_of(stream), log))
+
+    def stream_for(self, log: str) -> str:
+        """The stream of a new log: the one of this leaf node, or the one that the id of the log picks."""
+        return self.names.log_stream(self._own_shard or shard_of(log, self.formats.shards))
 
     async def log_streams(self) -> list[tuple[str, str]]:
         """All streams with session logs, also those of leaf nodes, and their subjects. Raises StoreError."""
@@ -195,9 +207,12 @@ class _NamesPage(Struct):
 def wanted_streams(settings: ClusterSettings, formats: ClusterFormats) -> list[dict[str, Any]]:
     """The configs of all streams of a cluster, beginning with that of the bucket `meta`."""
     names, replicas = StreamNames(settings.prefix), settings.replicas or DEFAULT_REPLICAS
+    shards = [f"{shard:02}" for shard in range(formats.shards)]
+    if settings.leaf is not None and settings.node is not None:
+        shards.append(settings.node)
     return [
         *(_bucket_config(names, name, replicas, differences) for name, differences in BUCKETS.items()),
-        *(_log_config(names, f"{shard:02}", replicas, settings.log_bytes) for shard in range(formats.shards)),
+        *(log_config(names, shard, settings) for shard in shards),
         _audit_config(names, replicas),
     ]
 
@@ -219,11 +234,12 @@ def _common(name: str, subject: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def _log_config(names: StreamNames, shard: str, replicas: int, max_bytes: int) -> dict[str, Any]:
+def log_config(names: StreamNames, shard: str, settings: ClusterSettings) -> dict[str, Any]:
+    """The wanted config of a stream with session logs."""
     source = names.log_subject(shard, "*")
     return {
-        **_common(names.log_stream(shard), source, replicas),
-        "max_bytes": max_bytes,
+        **_common(names.log_stream(shard), source, settings.replicas or DEFAULT_REPLICAS),
+        "max_bytes": settings.log_bytes,
         "duplicate_window": _DUPLICATE_WINDOW,
         "republish": {"src": source, "dest": names.feed_subject(shard, "{{wildcard(1)}}")},
     }
