@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.wire.connection_pair import ConnectionPair
 
@@ -391,3 +392,31 @@ async def test_an_error_of_a_request_that_is_answered_at_once_is_its_answer() ->
     answer = await pair.peer.answer_to(pair.peer.ask("read", {"sessionId": "s"}))
     assert answer["error"]["code"] == -32603
     assert "KeyError" in pair.reports[0].detail
+
+
+@pytest.mark.parametrize("before", [[], [{"jsonrpc": "2.0", "method": "update", "params": {}}]])
+async def test_the_caller_continues_in_the_read_that_brings_nothing_but_its_response(
+    before: list[dict[str, Any]],
+) -> None:
+    log: list[str] = []
+    pair = ConnectionPair(notifications={"update": lambda params: log.append("update")})
+
+    async def call(number: int) -> None:
+        assert await pair.request("next", {"n": number}) == number
+        log.append(f"continued {number}")
+
+    calls = [asyncio.create_task(call(1)), asyncio.create_task(call(2))]
+    ids = [(await pair.peer.next("next"))["id"] for _ in calls]
+
+    def read() -> None:
+        for number, id in enumerate(ids, 1):
+            response = {"jsonrpc": "2.0", "id": id, "result": number}
+            pair.connection.frames([msgspec.json.encode(message) for message in (*before, response)])
+        log.append("read")
+
+    asyncio.get_running_loop().call_soon(read)
+    await asyncio.wait(calls)
+    if before:
+        assert log == ["update", "update", "read", "continued 1", "continued 2"]
+    else:
+        assert log == ["continued 1", "continued 2", "read"]

@@ -144,7 +144,7 @@ def refuse_members(members: Mapping[str, str], routes: Mapping[str, Route]) -> d
         return read_checked
 
     return {
-        method: Route(route.run, check_first(route.read), route.key, route.urgent, route.read_frame)
+        method: Route(route.run, check_first(route.read), route.key, route.urgent)
         for method, route in routes.items()
     }
 

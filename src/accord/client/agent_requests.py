@@ -81,7 +81,7 @@ class AgentRequestRoutes:
             handle.sessions.update,
             self._reader.params_reader(update),
             self._lane,
-            read_frame=self._reader.line_reader(update),
+            run_line=handle.sessions.line_receiver(self._reader.line_reader(update)),
         )
         self._add_notification("elicitation/complete", handle.elicitations.complete)
         self._add_notification("auth/status_update", self._auth_status)

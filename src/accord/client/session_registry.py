@@ -90,6 +90,24 @@ class SessionRegistry:
         else:
             self._keep(notification, size)
 
+    def line_receiver(
+        self, read_line: Callable[[bytes], SessionNotification | None]
+    ) -> Callable[[bytes], SessionNotification | None]:
+        """Return `update` for a whole line, which `read_line` decodes, or returns None."""
+        sessions = self._sessions
+
+        def receive_line(line: bytes) -> SessionNotification | None:
+            notification = read_line(line)
+            if notification is not None:
+                session = sessions.get(notification.session_id)
+                if session is not None:
+                    session.receive(notification.update, len(line))
+                else:
+                    self._keep(notification, len(line))
+            return notification
+
+        return receive_line
+
     def _keep(self, notification: SessionNotification, size: int) -> None:
         early = self._early
         early.append((notification, size))

@@ -92,6 +92,9 @@ class SessionState:
 
     def apply(self, item: Event | SessionUpdate) -> Event:
         """Apply an event, or an update from the wire. Return the event, completed from the state."""
+        if type(item) is AgentMessageChunk:  # the most frequent one
+            self.history.chunk(item)
+            return item
         reduce = _REDUCERS.get(type(item))
         if reduce is not None:
             return reduce(self, item)

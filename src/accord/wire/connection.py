@@ -10,6 +10,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping
+from contextvars import Context
 from functools import partial
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
@@ -64,11 +65,40 @@ def require_asyncio(caller: str) -> None:
         ) from None
 
 
+class Answer(asyncio.Future[T]):
+    """The future of a response. Its loop is a `CallbackLoop`, so that it can continue its task at once."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the task that waits."""
+        callback_loop: Any = self._loop
+        return callback_loop.loop
+
+
+class CallbackLoop:
+    """What futures need of an event loop. With `at_once`, their callbacks run in the call that ends them.
+
+    A task whose response was all that a read brought then needs no further iteration of the event loop.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop: asyncio.AbstractEventLoop = loop
+        self.at_once: bool = False
+        self.get_debug: Callable[[], bool] = loop.get_debug
+        self.call_exception_handler: Callable[[dict[str, Any]], None] = loop.call_exception_handler
+
+    def call_soon(self, callback: Callable[..., object], future: Answer[Any], *, context: Context) -> None:
+        """Run a callback at once if no task runs that it would interrupt, else soon."""
+        if self.at_once and asyncio.current_task(self.loop) is None:
+            context.run(callback, future)
+        else:
+            self.loop.call_soon(callback, future, context=context)
+
+
 class PendingCall(Struct, Generic[T]):
     """One outgoing request that waits for its response."""
 
     method: str
-    answer: "asyncio.Future[T]"
+    answer: Answer[T]
     read: Callable[[Raw], T]
     key: Hashable | None
     handler: RunningHandler | None
@@ -85,9 +115,11 @@ class PendingCall(Struct, Generic[T]):
             self.fail(BadAnswer(f"{self.method}: the response has neither result nor error"))
         elif not self.answer.done():
             try:
-                self.answer.set_result(self.read(response.result))
+                value = self.read(response.result)
             except Exception as error:  # noqa: BLE001 - the caller gets the error of its decoder
                 self.answer.set_exception(error)
+            else:
+                self.answer.set_result(value)
 
     def fail(self, error: Exception) -> None:
         """Give the caller this error instead of a response."""
@@ -134,16 +166,16 @@ class Connection:
         self._notification_dispatcher = NotificationDispatcher(
             self._lanes, self._tasks, self.pressure, report_failure
         )
-        # The one notification that is decoded in a single pass, and how its lines begin.
-        self._fast_route: tuple[bytes, Callable[[bytes], Any], Route | None] = (b"", bytes, None)
+        # The one notification whose lines are handled in a single pass, and how they begin.
+        self._fast_route: tuple[bytes, Callable[[bytes], Any]] = (b"", bytes)
         for method, route in notifications.items():
-            if route.read_frame is not None:
-                prefix = b'{"jsonrpc":"2.0","method":"%s",' % method.encode()
-                self._fast_route = (prefix, route.read_frame, route)
+            if route.run_line is not None:
+                self._fast_route = (b'{"jsonrpc":"2.0","method":"%s",' % method.encode(), route.run_line)
 
     def start(self) -> None:
         """Start reading. All handlers run in a copy of the caller's context."""
         self._tasks.open()
+        self._callback_loop = CallbackLoop(self._tasks.loop)
         self._finished: asyncio.Future[TransportEnd] = self._tasks.loop.create_future()
         self._transport.start(self)
 
@@ -177,7 +209,7 @@ class Connection:
         if handler is not None and handler.lanes is not self._lanes:
             handler = None
         from_handler = handler is not None or IN_REQUEST.get()
-        answer: asyncio.Future[T] = self._tasks.loop.create_future()
+        answer: Answer[T] = Answer(loop=self._callback_loop)  # pyright: ignore
         id = self._core.open_call(PendingCall(method, answer, read, key, handler, from_handler))
         try:
             frame = encode(Request(id, method, params))
@@ -247,33 +279,30 @@ class Connection:
         """Handle all frames of one read."""
         self.reads += 1
         receive = self._core.receive
-        prefix, read_frame, fast_route = self._fast_route
-        pressure, busy = self.pressure, self._lanes.busy
+        prefix, run_line = self._fast_route
+        busy = self._lanes.busy
         for frame in frames:
-            if fast_route is not None and isinstance(frame, bytes) and frame.startswith(prefix):
-                params = read_frame(frame)
-                if params is not None:
-                    if busy:
-                        self._notification_dispatcher.dispatch(fast_route, params, len(frame))
+            if prefix and not busy and isinstance(frame, bytes) and frame.startswith(prefix):
+                try:
+                    if run_line(frame) is not None:
                         continue
-                    pressure.frame_size = len(frame)
-                    try:
-                        fast_route.run(params)
-                    except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                        kind = type(error).__name__
-                        self._report("failed", f"a notification handler raised {kind}: {error}")
+                except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+                    kind = type(error).__name__
+                    self._report("failed", f"a notification handler raised {kind}: {error}")
                     continue
             event = receive(frame)
             if isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
+                self._callback_loop.at_once = len(frames) == 1  # no event of this read comes before it
                 self._deliver(event.call, event.call.set_response, event)
+                self._callback_loop.at_once = False
             elif isinstance(event, Envelope) and isinstance(frame, bytes):
                 self._handle_call(event, frame)
             elif isinstance(event, Fault):
                 self._report_fault(event)
-        if self._transport.unsent > self._limits.outbound and pressure.pause_for_output():
-            self._tasks.run(pressure.drain())
+        if self._transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
+            self._tasks.run(self.pressure.drain())
 
     def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
