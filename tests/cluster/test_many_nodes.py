@@ -382,3 +382,23 @@ async def test_a_node_checks_the_credentials_of_the_clients_of_other_nodes(
         await client.load("s1", str(tmp_path))
         error = await client.error("session/prompt", {"sessionId": "s1", "prompt": []})
         assert "read" in error["message"]
+
+
+async def test_a_client_sees_a_session_that_was_deleted_and_created_again_with_its_id(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "b") as b:
+        client = await b.harness.client()
+        async with running_node(settings, tmp_path, "a") as a:
+            owner = await a.harness.client()
+            await open_session(a.harness, owner, tmp_path)
+            await client.load("s1", str(tmp_path))
+        await b.node.book.delete("hand", "s1")
+        prompted = client.prompt("s1")
+        b.harness.agent.reply(await b.harness.agent.until_method("session/resume"), {})
+        request = await b.harness.agent.until_method("session/prompt")
+        b.harness.agent.say("s1", "here")
+        b.harness.agent.reply(request, {"stopReason": "end_turn"})
+        updates, _ = await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
+        assert texts(updates) == ["here"]

@@ -11,8 +11,8 @@ from accord.cluster.book import ClusterBook
 from accord.cluster.cluster_report import read_report
 from accord.cluster.connection import NatsRefused
 from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
-from accord.cluster.streams import prepare_streams
-from accord.errors import UsageError
+from accord.cluster.streams import ClusterStreams, prepare_streams
+from accord.errors import SessionInUse, UsageError
 from accord.schema import AgentMessageChunk, TextContent
 
 
@@ -68,18 +68,45 @@ async def test_nothing_is_lost_while_servers_are_lost(tmp_path: Path) -> None:
             await book.aclose()
 
 
-async def test_changes_of_one_key_at_the_same_time_are_refused_by_its_revision_or_tried_again(
-    tmp_path: Path,
-) -> None:
+async def test_of_changes_at_the_same_time_one_wins(tmp_path: Path) -> None:
     with nats_cluster(tmp_path) as cluster:
         settings = cluster.settings()
         async with asyncio.timeout(PATIENCE), jetstream_of(settings) as jetstream:
-            bucket = (await prepare_streams(jetstream, settings, seconds=PATIENCE)).bucket("index")
-            for number in range(20):
-                changes = [
-                    with_retries(lambda key=f"k{number}", value=value: bucket.put(key, value, 0), jetstream)
-                    for value in (b"1", b"2", b"3")
-                ]
-                done = await asyncio.gather(*changes, return_exceptions=True)
-                refused = [error.code for error in done if isinstance(error, NatsRefused)]
-                assert refused == [WRONG_SEQUENCE] * 2
+            streams = await prepare_streams(jetstream, settings, seconds=PATIENCE)
+            async with jetstream_of(settings, "n2") as other:
+                await _change_one_key(streams)
+                await _claim_one_session(streams, ClusterStreams(other, settings, streams.formats))
+
+
+async def _change_one_key(streams: ClusterStreams) -> None:
+    jetstream, bucket = streams.jetstream, streams.bucket("inbox")
+    for number in range(20):
+        changes = [
+            with_retries(lambda key=f"k{number}", value=value: bucket.put(key, value, 0), jetstream)
+            for value in (b"1", b"2", b"3")
+        ]
+        done = await asyncio.gather(*changes, return_exceptions=True)
+        refused = [error.code for error in done if isinstance(error, NatsRefused)]
+        assert refused == [WRONG_SEQUENCE] * 2
+
+
+async def _claim_one_session(*nodes: ClusterStreams) -> None:
+    books = [
+        ClusterBook(streams, name, fence=Lease(), may_claim=_nobody_is_gone)
+        for streams, name in zip(nodes, ("n1", "n2"), strict=True)
+    ]
+    for book in books:
+        await book.start()
+    first = books[0].open_log("a", "s1", "/project", new=True)
+    await first.release()
+    for number in range(20):
+        for book in books:
+            await book.index.refresh()
+        logs = [book.open_log("a", "s1", "/project") for book in books]
+        claims = await asyncio.gather(*(log.claim() for log in logs), return_exceptions=True)
+        owners = [log for log, claim in zip(logs, claims, strict=True) if not isinstance(claim, Exception)]
+        assert len(owners) == 1, f"try {number}: {claims}"
+        assert [type(claim) for claim in claims if isinstance(claim, Exception)] == [SessionInUse]
+        await owners[0].release()
+    for book in books:
+        await book.aclose()

@@ -18,12 +18,16 @@ from tests.cluster_check.history import History
 
 agent = accord.Agent("checked", version="1.0")
 OPTIONS = [PermissionOption("yes", "Allow", "allow_once"), PermissionOption("no", "Reject", "reject_once")]
-history = History(Path(sys.argv[1]), f"agent-{os.getpid()}")
+FOLDER = Path(sys.argv[1])
+DELETED = FOLDER / "deleted"
+history = History(FOLDER, f"agent-{os.getpid()}")
 
 
 @agent.resume_session
 async def resume(session: accord.AgentSession) -> None:
-    """Nothing to do: it remembers nothing."""
+    """It remembers only which sessions were deleted."""
+    if (DELETED / session.id).exists():
+        raise accord.NotFound("the session was deleted")
     history.write("resumed", session=session.id)
 
 
@@ -35,6 +39,8 @@ async def fork(session: accord.AgentSession, source_id: str) -> None:
 
 @agent.delete_session
 async def delete(session_id: str, call: accord.ClientRequest) -> None:
+    DELETED.mkdir(exist_ok=True)
+    (DELETED / session_id).touch()
     history.write("deleted", session=session_id)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 from tests.cluster.nats_servers import jetstream_of
 from tests.cluster_check.check_world import CheckWorld
 from tests.cluster_check.history import History, read_history
-from tests.cluster_check.marks import is_prompt, is_question, shown_marks
+from tests.cluster_check.marks import is_question, shown_marks
 
 from accord.cluster.jetstream import JetStream, StoredMessage
 
 OWNER = "gateway.owner"
+TURN = "_accord/turn_started"
 
 
 async def save_logs(world: CheckWorld) -> None:
@@ -104,7 +105,10 @@ class StoredLog:
 
     def has_turns(self, *, before: str) -> bool:
         """Whether it had a prompt of another client than this: sessions without any are not listed."""
-        return any(is_prompt(mark) and not mark.startswith(before) for mark in self.marks())
+        prompts = [
+            mark for kind, payload in self.events if kind == TURN for mark in shown_marks(kind, payload)
+        ]
+        return any(not mark.startswith(before) for mark in prompts)
 
     def takeovers(self) -> int:
         """How often another node than the one before became its owner."""

@@ -402,6 +402,8 @@ class ClusterLog:
         """Begin a new log: its first commit waits until the index has its entry."""
         writer = self._new_writer(LogPosition(epoch=1))
         writer.ready = registering
+        if registering is not None:
+            registering.add_done_callback(_retrieve)  # the writer may be closed before it waits for this
         writer.add(OWNER, self._owner_payload(1))
         writer.add(SESSION, patch)
         self._writer = writer
@@ -552,6 +554,11 @@ class ClusterLog:
         self._failure = error
         if self._book.listener is not None:
             self._book.listener.log_failed(self._entry.agent, self._entry.session_id, error)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 def end_of_log(last: StoredMessage | None) -> LogPosition:

@@ -273,6 +273,11 @@ class ClusterRouter:
         entry = self._book.index.find(client.agent, session_id)
         return None if entry is None else StoredSession(self._book, entry, client.rights, client)
 
+    def log_of(self, agent: str, session_id: str) -> str:
+        """The log of a session; empty for an unknown one."""
+        entry = self._book.index.find(agent, session_id)
+        return "" if entry is None else entry.log
+
     def folder_of(self, agent: str, session_id: str) -> str:
         """The working directory of a session."""
         entry = self._book.index.find(agent, session_id)

@@ -69,8 +69,12 @@ class CommitHead(Struct, frozen=True, gc=False):
         return self.first + self.count - 1 if self.part == self.parts else self.first - 1
 
     def message_id(self, log: str) -> str:
-        """The id by which servers recognize a repeated message."""
-        return f"{log}.{self.epoch}.{self.first}.{self.part}"
+        """The id by which servers recognize a repeated message.
+
+        It names the writer: two nodes that claim a session at once use the same epoch and number, and a
+        server would tell the second one that its message is stored.
+        """
+        return f"{log}.{self.epoch}.{self.first}.{self.part}.{self.writer}"
 
 
 class Commit(Struct, frozen=True):

@@ -348,6 +348,8 @@ class RoutedClient(ClientFeatures):
             error = error_of(body)
             if error is None:
                 session.link = link
+                if isinstance(link, LocalLink) and self._router.log_of(self.agent, session_id) != session.log:
+                    self._unfollow(session.log)  # it was deleted, and created again with the same id
                 turn = "; the turn was interrupted" if session.interrupted else ""
                 session.interrupted = False
                 self._show_notice(session_id, f"Moved to {link.node}{turn}.", "", "info")
@@ -576,6 +578,7 @@ class RoutedClient(ClientFeatures):
             return
         session = self._sessions.get(session_id)
         if session is not None:
+            self._unfollow(session.log)  # another one, if it was deleted and created again with the same id
             session.log = attached.log
         self._cursors[attached.log] = self._router.follow(session_id, attached, self)
 
