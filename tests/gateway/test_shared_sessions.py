@@ -86,9 +86,15 @@ async def test_resuming_a_live_session_gives_its_state_without_history(
 async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: AuditLog, tmp_path: Path) -> None:
     async with gateway_harness(audit=audit) as harness:
         first, second = await two_clients(harness, tmp_path, _meta={"accord": {"turn": True}})
+        for client in (first, second):
+            attached = await client.until_method("_accord/turn")
+            assert attached["params"] == {"sessionId": "s1", "state": "idle"}
         turn = first.prompt("s1", "question")
         prompt = await harness.agent.until_method("session/prompt")
         assert (await second.update())["content"]["text"] == "question"
+        joined = await harness.client(_meta={"accord": {"turn": True}})
+        await joined.load("s1", str(tmp_path))
+        assert (await joined.until_method("_accord/turn"))["params"]["state"] == "running"
         started = await second.until_method("_accord/turn")
         assert started["params"] == {"sessionId": "s1", "state": "started"}
         harness.agent.tell(
@@ -101,7 +107,8 @@ async def test_a_prompt_and_its_end_are_shown_to_the_other_clients(audit: AuditL
         assert ended["params"] == {"sessionId": "s1", "state": "ended", "stopReason": "end_turn"}
         updates, _ = await first.updates_until(turn)
         assert [update["content"]["text"] for update in updates] == ["answer"]
-        assert "_accord/turn" not in [message.get("method") for message in first.received]
+        states = [message["params"] for message in first.received if message.get("method") == "_accord/turn"]
+        assert states == [{"sessionId": "s1", "state": "idle"}]
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])

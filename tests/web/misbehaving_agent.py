@@ -1,7 +1,8 @@
 """An agent for the browser tests: `python misbehaving_agent.py NAME`.
 
 The first word of a prompt names the action, see `ACTIONS`. An action may return the text of the response.
-`broken` exits at once with an error, `locked` requires a sign-in, all other names start normally.
+`broken` exits at once with an error, `locked` requires a sign-in, `forgetful` cannot load sessions. All
+other names start normally.
 """
 
 import json
@@ -83,6 +84,8 @@ class MisbehavingAgent:
             case "initialize":
                 methods = [{"id": "web", "name": "Sign in with a browser"}] if self.name == "locked" else []
                 capabilities: Json = {"loadSession": True, "sessionCapabilities": {"list": {}, "delete": {}}}
+                if self.name == "forgetful":
+                    capabilities = {}
                 return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods}
             case "authenticate":
                 self.signed_in = True

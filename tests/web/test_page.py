@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -167,3 +170,33 @@ def test_failure_scenario_in_browser(
     browser.run(
         scenario, gateway, tmp_path, readOnlyToken=read_only_token.strip(), revokeCommand=revoke_command
     )
+
+
+@pytest.mark.timeout(1200)
+def test_page_shows_the_truth_after_a_restart_of_the_gateway(browser: Browser, tmp_path: Path) -> None:
+    _need_page()
+    home, folder = tmp_path / "home", tmp_path / "project"
+    folder.mkdir()
+    pipe = folder / "restart"
+    os.mkfifo(pipe)
+    program = Path(__file__).with_name("misbehaving_agent.py")
+    for name in ("scripted", "forgetful"):
+        accord(home, "agents", "add", name, "--", sys.executable, str(program), name)
+    options = ("scripted", "forgetful", "--no-qr", "--log", str(home / "log"))
+    with ExitStack() as stack:
+        gateway = stack.enter_context(running_gateway(home, *options))
+
+        def restart() -> None:
+            if pipe.read_text("utf-8"):
+                gateway.signal(signal.SIGKILL)
+                gateway.end()
+                stack.enter_context(running_gateway(home, *options, "--port", str(gateway.port)))
+
+        with ThreadPoolExecutor() as pool:
+            restarted = pool.submit(restart)
+            try:
+                browser.run("restart during a turn", gateway, folder)
+            finally:
+                if not restarted.done():
+                    os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+            restarted.result()

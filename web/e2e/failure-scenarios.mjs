@@ -38,6 +38,8 @@ export const FAILURE_SCENARIOS = {
       await client.waitForText("The turn failed");
       await client.page.locator(".stderr-tail").getByText("the model host is not reachable <b>").waitFor();
     }
+    await tab.page.getByRole("button", { name: "Try again" }).click();
+    for (const client of [tab, other]) await client.page.locator(".divider.failed").nth(1).waitFor();
     await other.send("again");
     await tab.waitForText("You said: again");
     await tab.idle.waitFor();
@@ -130,6 +132,29 @@ export const FAILURE_SCENARIOS = {
       words,
       Array.from({ length: 2000 }, (_, index) => `Word ${index}`),
     );
+    test.assertClean();
+  },
+
+  /** The gateway is killed and started again during a turn of an agent that is not the default one. */
+  async "restart during a turn"(test) {
+    execFileSync("mkfifo", [join(test.folder, "gate")]);
+    const tab = await test.openTab();
+    await tab.startSession("forgetful");
+    await tab.send("stream");
+    await tab.waitForText(/Word 999 of/);
+    await tab.prompt.fill("half a thought");
+    await writeFile(join(test.folder, "restart"), "now\n");
+    await tab.waitForText("The turn was interrupted.");
+    await tab.idle.waitFor();
+    await tab.waitForText(/Word 999 of/);
+    assert.equal(await tab.page.locator(".session-link strong.running").count(), 0);
+    // The agent cannot load the session: it can be read, and a new one begins with its history.
+    await tab.page.getByText("cannot open this session anymore").waitFor();
+    assert.equal(await tab.prompt.count(), 0);
+    await tab.page.getByRole("button", { name: "New session with this history" }).click();
+    await tab.prompt.waitFor();
+    assert.match(await tab.prompt.inputValue(), /## User\n\nstream\n\n## Agent\n\nWord 0 of/);
+    test.pageErrors = test.pageErrors.filter((error) => !/WebSocket|Failed to load resource/.test(error));
     test.assertClean();
   },
 

@@ -32,7 +32,7 @@ from accord.gateway.outbox import Outbox
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest, PendingRequests
 from accord.schema import CloseSessionRequest, Notice, SessionNotification, SessionUpdate
 from accord.schema.codec import encode
-from accord.session import TurnCancelling
+from accord.session import TurnCancelling, TurnEnded
 from accord.session.protocol_v1 import updates_of
 from accord.store import iso_time
 from accord.wire.envelope import Notification
@@ -140,7 +140,25 @@ class Gateway:
                 self.on_attachment(client, session, True)
         for pending in tuple(session.pending_requests.values()):
             self.pending_requests.show(pending, client)
+        self.report_activity(client, session)
         self.overview.notify_changed(session)
+
+    def report_activity(self, client: GatewayClient, session: LiveSession) -> None:
+        """Tell a client that has just attached whether a turn runs, and how the latest one ended."""
+        if not client.extensions.get("turn"):
+            return
+        members: dict[str, object] = {
+            "sessionId": session.id,
+            "state": "running" if session.running_turns else "idle",
+        }
+        if session.only_readable and not session.open_at_agent:
+            members["readOnly"] = True
+        if not session.running_turns and (end := session.last_end) is not None:
+            members["stopReason"] = end.stop_reason or end.raw_reason
+            if end.error is not None:
+                members["error"] = {"code": end.error.code, "message": end.error.message}
+        frame = OutgoingFrame(encode(Notification("_accord/turn", members)))
+        self.outbox.post((client,), frame, session.id, session.log)
 
     def detach(self, client: GatewayClient, session: LiveSession) -> None:
         client.sessions.pop(session.id, None)
@@ -297,6 +315,8 @@ class Gateway:
             closing = await (log.close_open_items() if session.owns_log else log.claim())
             session.owns_log, session.needs_claim = True, False
             for event in closing:
+                if isinstance(event, TurnEnded):
+                    session.last_end = event
                 for update in updates_of(event):
                     self.send_update(session, cast(SessionUpdate, update), session.clients)
         finally:

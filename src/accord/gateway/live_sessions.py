@@ -107,6 +107,10 @@ class LiveSession:
         """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
         self.running_turns: int = 0
+        self.last_end: TurnEnded | None = None
+        """How the latest turn ended, as far as this gateway knows."""
+        self.only_readable: bool = False
+        """Whether the agent was asked for this session and cannot open it."""
         self.turn_start: int = 0
         """The number of the last record before the latest prompt."""
         self.turn_requests: TurnRequests = TurnRequests()
@@ -300,6 +304,7 @@ class LiveSession:
         else:
             running_turns.pop(self.id, None)
         if not self.running_turns:
+            self.last_end = event
             self.log.append(event)
 
     def _is_echo(self, chunk: UserMessageChunk) -> bool:

@@ -194,9 +194,26 @@ export class Conversation {
         this.markChanged(call);
       }
     }
-    if (reason === "end_turn") return;
+    // After a reconnect, the end of a turn is reported once more.
+    if (reason === "end_turn" || this.allEntries.at(-1)?.kind === "turn_end") return;
     const details = { error: error?.message ?? null, stderrTail: error?.stderrTail ?? null };
     this.add({ ...newEntry(), kind: "turn_end", reason, ...details });
+  }
+
+  /** The last prompt, to send it again. */
+  lastPrompt(): MessageBlock[] {
+    const last = this.allEntries.findLast((entry): entry is Message => entry.kind === "user");
+    return last ? last.blocks.slice() : [];
+  }
+
+  /** The whole conversation as Markdown, for another agent. */
+  transcript(): string {
+    const parts = this.allEntries.map((entry) => {
+      if (entry.kind === "user") return `## User\n\n${plainText(entry.blocks)}`;
+      if (entry.kind === "agent") return `## Agent\n\n${plainText(entry.blocks)}`;
+      return entry.kind === "tool" ? `- Tool call: ${entry.title} (${entry.status})` : "";
+    });
+    return parts.filter((part) => part !== "").join("\n\n");
   }
 
   toolCall(id: string): ToolCall | undefined {

@@ -2,6 +2,7 @@
  * The state of the page across sessions: agents, sessions, pending requests, and the connections to the
  * gateway.
  */
+import { RequestError } from "@agentclientprotocol/sdk";
 import type * as acp from "@agentclientprotocol/sdk";
 import { computed, signal } from "@preact/signals";
 import { createContext } from "preact";
@@ -17,6 +18,9 @@ import { Session, type SessionAddress } from "./session.ts";
 export type Phase = "starting" | "login" | "ready" | "failed";
 
 const RECONNECT_MS = 3000;
+/** How many sessions are loaded first, and then at once. */
+const SESSION_PAGE = 100;
+const MAX_SESSION_PAGE = 500;
 
 export class Gateway implements ConnectionListener {
   readonly phase = signal<Phase>("starting");
@@ -25,8 +29,10 @@ export class Gateway implements ConnectionListener {
   readonly readOnly = signal(false);
   readonly connectionState = signal<ConnectionState>("connecting");
   readonly agents = signal<readonly extension.ListedAgent[]>([]);
-  /** The sessions of all agents, the latest first. */
+  /** The sessions of all agents, the latest first, as far as they are loaded. */
   readonly sessions = signal<readonly extension.ListedSession[]>([]);
+  /** Where the list of sessions goes on; null if all are loaded. */
+  readonly moreSessions = signal<string | null>(null);
   /** The latest message for screen readers. */
   readonly announcement = signal("");
   private readonly inbox = new Inbox((id, result) => this.call("inbox/answer", { id, result }));
@@ -40,6 +46,12 @@ export class Gateway implements ConnectionListener {
   private readonly terminalWatchers = new Map<string, Set<() => void>>();
   private mainConnection: AgentConnection | null = null;
   private closing = false;
+  private loadingSessions = false;
+  /** Sessions whose connection was closed and that are to be loaded again. */
+  private readonly detachedSessions = new Set<Session>();
+  private reconnecting = false;
+  /** Sessions that changed while the list is being read: what we know of them is newer. Null otherwise. */
+  private changedSessions: extension.ListedSession[] | null = null;
 
   /** All requests that wait for the user, from the inbox and from our own connections. */
   readonly requests = computed<readonly PendingRequest[]>(() => {
@@ -125,12 +137,48 @@ export class Gateway implements ConnectionListener {
     try {
       const connection = await this.pool.get(agent);
       await session.load(connection, this.findListedSession(agent, sessionId)?.state ?? "idle");
-      const listed = this.findListedSession(agent, sessionId);
-      if (listed) session.applyActivity(listed.state);
     } catch (error) {
-      session.error.value = extension.errorReport(error);
-      session.state.value = "failed";
+      session.fail(extension.errorReport(error));
     }
+  }
+
+  /** Loads the next sessions of the list. */
+  async loadMoreSessions(): Promise<void> {
+    const cursor = this.moreSessions.value;
+    if (cursor === null || this.loadingSessions) return;
+    this.loadingSessions = true;
+    try {
+      const page = await this.call("sessions", { limit: MAX_SESSION_PAGE, cursor });
+      this.addSessions(page, this.sessions.value);
+    } catch {
+      // The connection is lost: the list is loaded again with the next one.
+    } finally {
+      this.loadingSessions = false;
+    }
+  }
+
+  /** Finds a session that the list may not have reached yet. */
+  async findSession(agent: string, sessionId: string): Promise<extension.ListedSession | undefined> {
+    while (!this.findListedSession(agent, sessionId)) {
+      const before = this.moreSessions.value;
+      await this.loadMoreSessions();
+      if (before === null || this.moreSessions.value === before) break;
+    }
+    return this.findListedSession(agent, sessionId);
+  }
+
+  /** The sessions whose title, agent or folder contains all words; at most one page of them. */
+  async searchSessions(query: string): Promise<extension.ListedSession[]> {
+    const page = await this.call("sessions", { limit: SESSION_PAGE, query });
+    return extension.readList(page["sessions"], extension.readSession);
+  }
+
+  /** Starts a session with the same agent and folder, whose first prompt tells what happened in another one. */
+  async continueInNewSession(session: Session): Promise<Session> {
+    const transcript = session.conversation.value.transcript();
+    const next = await this.createSession(session.address.agent, session.address.cwd);
+    next.draft.value = `This continues an earlier conversation:\n\n${transcript}\n\n---\n\n`;
+    return next;
   }
 
   async listFolders(path: string | null): Promise<extension.FolderList> {
@@ -211,6 +259,7 @@ export class Gateway implements ConnectionListener {
   }
 
   sessionChanged(changed: extension.ListedSession): void {
+    this.changedSessions?.push(changed);
     const others = this.sessions.value.filter(
       (item) => item.agent !== changed.agent || item.sessionId !== changed.sessionId,
     );
@@ -280,7 +329,10 @@ export class Gateway implements ConnectionListener {
   connectionClosed(connection: AgentConnection, reason: Error | undefined): void {
     if (connection.agent === "" || !this.pool.remove(connection) || this.closing) return;
     const sessions = [...this.openSessions.values()].filter((session) => session.connection === connection);
-    for (const session of sessions) session.detach();
+    for (const session of sessions) {
+      session.detach();
+      this.detachedSessions.add(session);
+    }
     if (deniedCause(reason)) {
       this.showLogin();
       return;
@@ -289,21 +341,41 @@ export class Gateway implements ConnectionListener {
       this.mainConnection = null;
       this.connectionState.value = "waiting";
     }
-    void this.reconnect(sessions);
+    void this.reconnect();
   }
 
-  /** Replaces a connection that could not be resumed, and loads its sessions again. */
-  private async reconnect(sessions: readonly Session[]): Promise<void> {
-    try {
-      if (this.mainConnection === null) await this.connect();
-      await Promise.all(sessions.map((session) => this.attach(session)));
-    } catch (error) {
-      if (deniedCause(error)) {
-        this.showLogin();
-        return;
+  /** Replaces connections that could not be resumed, and loads their sessions again. */
+  private async reconnect(): Promise<void> {
+    if (this.reconnecting) return;
+    this.reconnecting = true;
+    while (!this.closing && (this.mainConnection === null || this.detachedSessions.size > 0)) {
+      try {
+        if (this.mainConnection === null) await this.connect();
+        else await this.call("agents", {}); // its socket may have been lost too
+        for (const session of this.detachedSessions) await this.attachAgain(session);
+      } catch (error) {
+        if (deniedCause(error)) {
+          this.showLogin();
+          break;
+        }
+        await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
       }
-      setTimeout(() => void this.reconnect(sessions), RECONNECT_MS);
     }
+    this.reconnecting = false;
+  }
+
+  /** Loads a session again. Throws if there is no connection; an error of the agent is shown. */
+  private async attachAgain(session: Session): Promise<void> {
+    const { agent, sessionId } = session.address;
+    try {
+      const connection = await this.pool.get(agent);
+      await session.load(connection, this.findListedSession(agent, sessionId)?.state ?? "idle");
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error;
+      session.fail(extension.errorReport(error));
+    }
+    if (session.connection !== null && session.connection.state !== "closed")
+      this.detachedSessions.delete(session);
   }
 
   private showLogin(): void {
@@ -316,9 +388,10 @@ export class Gateway implements ConnectionListener {
     this.mainConnection = connection;
     this.readOnly.value = connection.readOnly;
     this.connectionState.value = connection.state;
+    this.changedSessions = [];
     const [agents, sessions, inbox] = await Promise.all([
       this.callOptional("agents"),
-      this.callOptional("sessions", { subscribe: true }),
+      this.callOptional("sessions", { subscribe: true, limit: SESSION_PAGE }),
       this.callOptional("inbox", { subscribe: true }),
     ]);
     this.agents.value = extension.readList(agents["agents"], extension.readAgent);
@@ -326,8 +399,26 @@ export class Gateway implements ConnectionListener {
       const { agent: name, agentTitle: title } = connection;
       this.agents.value = [{ name, title, description: null, default: true, state: "ready", reason: null }];
     }
-    this.sessions.value = latestFirst(extension.readList(sessions["sessions"], extension.readSession));
+    this.addSessions(sessions, this.changedSessions ?? []);
+    this.changedSessions = null;
+    for (const session of this.openSessions.values()) {
+      const listed = this.findListedSession(session.address.agent, session.address.sessionId);
+      if (listed || this.moreSessions.value === null) session.applyActivity(listed?.state ?? "idle");
+    }
     this.inbox.replace(extension.readList(inbox["items"], extension.readInboxItem));
+  }
+
+  /** Adds a page of the list to the sessions that are known; those are newer. */
+  private addSessions(
+    page: Record<string, unknown>,
+    known: readonly extension.ListedSession[],
+  ): void {
+    const sessions = new Map<string, extension.ListedSession>();
+    for (const item of extension.readList(page["sessions"], extension.readSession))
+      sessions.set(sessionKey(item.agent, item.sessionId), item);
+    for (const item of known) sessions.set(sessionKey(item.agent, item.sessionId), item);
+    this.sessions.value = latestFirst([...sessions.values()]);
+    this.moreSessions.value = extension.nonEmptyText(page["nextCursor"]);
   }
 
   private call(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {

@@ -14,7 +14,7 @@ import {
 import type { RewindPoint, RewindResult, RewindScope } from "../wire/rewind-methods.ts";
 import { Conversation } from "./conversation.ts";
 import type { PendingRequest } from "./pending-requests.ts";
-import { PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
+import { newPrompt, PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
 
 export interface SessionAddress {
   agent: string;
@@ -37,6 +37,9 @@ interface SessionSettings {
 
 const INVALID_REQUEST = -32600;
 
+/** The stop reason of a turn that ended with the gateway or the agent, without an answer. */
+const INTERRUPTED = "interrupted";
+
 export class Session {
   readonly conversation = signal(new Conversation());
   readonly state = signal<"loading" | "ready" | "failed">("loading");
@@ -46,6 +49,8 @@ export class Session {
   readonly openedLinks = signal<readonly OpenedLink[]>([]);
   readonly queue: PromptQueue;
   readonly draft = signal("");
+  /** The agent cannot open this session anymore: it can only be read. */
+  readonly onlyReadable = signal(false);
   /** The agent rejected a prompt because the user has to sign in first. */
   readonly signInRequired = signal(false);
   /** The messages to go back to, while the list is open. */
@@ -101,10 +106,15 @@ export class Session {
       this.finishLoading(conversation, response);
     } catch (error) {
       if (this.loading !== conversation || connection.state === "closed") return;
-      this.loading = null;
-      this.error.value = errorReport(error);
-      this.state.value = "failed";
+      this.fail(errorReport(error));
     }
+  }
+
+  /** Shows why the session could not be opened. */
+  fail(error: ErrorReport): void {
+    this.loading = null;
+    this.error.value = error;
+    this.state.value = "failed";
   }
 
   private finishLoading(conversation: Conversation, settings: SessionSettings | null): void {
@@ -129,18 +139,28 @@ export class Session {
     this.ownTurn.value = false;
   }
 
-  /** Applies the start or end of a turn of another client. */
+  /** Applies the start or end of a turn of another client, or what we find when we attach. */
   applyTurnChange(change: TurnChange): void {
-    if (change.state === "started") {
-      this.otherTurn.value = true;
-      return;
+    const reason = change.stopReason === INTERRUPTED ? INTERRUPTED : change.error ? "error" : change.stopReason;
+    const conversation = this.loading ?? this.conversation.value;
+    switch (change.state) {
+      case "started":
+        this.otherTurn.value = true;
+        return;
+      case "running":
+      case "idle":
+        this.onlyReadable.value = change.readOnly;
+        if (change.state === "idle" && !this.ownTurn.value && reason !== null)
+          conversation.endTurn(reason, change.error);
+        this.applyActivity(change.state);
+        return;
+      case "ended":
+        this.otherTurn.value = false;
+        this.cancelling.value = false;
+        conversation.endTurn(reason ?? "end_turn", change.error);
+        this.announce("The agent has finished.");
+        this.sendNext();
     }
-    this.otherTurn.value = false;
-    this.cancelling.value = false;
-    const reason = change.error ? "error" : (change.stopReason ?? "end_turn");
-    (this.loading ?? this.conversation.value).endTurn(reason, change.error);
-    this.announce("The agent has finished.");
-    this.sendNext();
   }
 
   /** Applies the activity from the gateway's session list, unless our own turn runs. */
@@ -242,6 +262,12 @@ export class Session {
     this.sendNext();
   }
 
+  /** Sends the last prompt once more, after a turn that failed or was interrupted. */
+  tryAgain(): void {
+    const blocks = this.conversation.value.lastPrompt();
+    if (blocks.length > 0) this.submit(newPrompt(blocks));
+  }
+
   cancel(): void {
     if (!this.connection || !this.running.value) return;
     this.cancelling.value = true;
@@ -272,7 +298,7 @@ export class Session {
 
   private sendNext(): void {
     const ready = this.state.value === "ready" && !this.running.value && !this.queue.paused.value;
-    if (!ready || !this.connection) return;
+    if (!ready || !this.connection || this.onlyReadable.value) return;
     const prompt = this.queue.takeFirst();
     if (prompt) void this.runTurn(this.connection, prompt);
   }

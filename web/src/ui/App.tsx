@@ -2,7 +2,7 @@
  * The whole page: connecting, login, or the session list next to a session, the inbox or the new session
  * form.
  */
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { GatewayContext, useGateway, type Gateway } from "../state/gateway.ts";
 import { revealHidden } from "../text/untrusted-text.ts";
 import { ErrorView } from "./elements.tsx";
@@ -112,20 +112,35 @@ function MainPane() {
       </main>
     );
   }
-  const { agent, sessionId } = current;
+  return <SessionPane key={`${current.agent}/${current.sessionId}`} {...current} />;
+}
+
+function SessionPane({ agent, sessionId }: { agent: string; sessionId: string }) {
+  const gateway = useGateway();
   const cwd = gateway.findListedSession(agent, sessionId)?.cwd;
   const session =
     gateway.findOpenSession(agent, sessionId) ??
     (cwd === undefined ? null : gateway.openSession({ agent, sessionId, cwd }));
-  if (!session) {
+  const isListed = session !== null;
+  const [searching, setSearching] = useState(!isListed && gateway.moreSessions.value !== null);
+  useEffect(() => {
+    if (isListed) return;
+    void gateway.findSession(agent, sessionId).finally(() => setSearching(false));
+  }, [gateway, agent, sessionId, isListed]);
+  if (session) return <SessionView session={session} />;
+  if (searching) {
     return (
       <main class="empty-state">
-        <h2>Session not found</h2>
-        <p>It was deleted, or your token does not give access to it.</p>
+        <p role="status">Looking for the session…</p>
       </main>
     );
   }
-  return <SessionView key={`${agent}/${sessionId}`} session={session} />;
+  return (
+    <main class="empty-state">
+      <h2>Session not found</h2>
+      <p>It was deleted, or your token does not give access to it.</p>
+    </main>
+  );
 }
 
 /** The keyboard shortcuts, in a native dialog, which traps the focus and restores it. */

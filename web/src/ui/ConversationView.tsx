@@ -122,7 +122,7 @@ function EntryView({ entry, session }: { entry: Entry; session: Session }) {
     case "compaction":
       return <CompactionView compaction={entry} />;
     case "turn_end":
-      return <TurnEndView end={entry} />;
+      return <TurnEndView end={entry} session={session} />;
   }
 }
 
@@ -221,16 +221,28 @@ const TURN_ENDS: Record<string, string> = {
   max_turn_requests: "The agent reached the limit of model requests for one turn",
   refusal: "The agent refused to continue; it will not remember this prompt and the answer to it",
   error: "The turn failed",
+  interrupted: "The turn was interrupted. What the agent did until then is shown above.",
 };
 
-function TurnEndView({ end }: { end: TurnEnd }) {
+/** Ends after which the same prompt may well succeed. */
+const RETRIED_ENDS = new Set(["error", "interrupted"]);
+
+function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
+  const { readOnly } = useGateway();
+  const isLast = session.conversation.value.entries.value.at(-1) === end;
+  const canRetry = isLast && RETRIED_ENDS.has(end.reason) && !readOnly.value && !session.onlyReadable.value;
   return (
     <aside class={`divider ${end.reason === "error" || end.reason === "refusal" ? "failed" : ""}`}>
       <span>
         {TURN_ENDS[end.reason] ?? `The turn ended: ${end.reason}`}
-        {end.error && `: ${end.error}`}
+        {end.error && end.reason !== "interrupted" && `: ${end.error}`}
       </span>
       <StderrTail text={end.stderrTail} />
+      {canRetry && !session.running.value && (
+        <button type="button" class="small" onClick={() => session.tryAgain()}>
+          Try again
+        </button>
+      )}
     </aside>
   );
 }

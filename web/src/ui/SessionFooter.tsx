@@ -10,6 +10,7 @@ import type { Session } from "../state/session.ts";
 import { currencyAmount, shortNumber } from "../text/format.ts";
 import { errorReport } from "../wire/extension-methods.ts";
 import { ErrorText, Icon } from "./elements.tsx";
+import { navigate } from "./navigation.ts";
 import { PromptEditor } from "./PromptEditor.tsx";
 import { RequestCard } from "./RequestCards.tsx";
 import { RewindPanel } from "./RewindPanel.tsx";
@@ -25,11 +26,39 @@ export function SessionFooter({ session }: { session: Session }) {
       <RewindPanel session={session} />
       {readOnly.value ? (
         <p class="muted centered">Your token is read-only: you can watch, but not send prompts.</p>
+      ) : session.onlyReadable.value ? (
+        <OnlyReadable session={session} />
       ) : (
         <PromptEditor session={session} />
       )}
       <SessionOptions session={session} />
     </div>
+  );
+}
+
+/** In place of the prompt: the agent cannot open the session anymore. */
+function OnlyReadable({ session }: { session: Session }) {
+  const gateway = useGateway();
+  const [error, setError] = useState<string | null>(null);
+  const start = async () => {
+    try {
+      const { address } = await gateway.continueInNewSession(session);
+      navigate({ page: "session", agent: address.agent, sessionId: address.sessionId });
+    } catch (reason) {
+      setError(errorReport(reason).message);
+    }
+  };
+  return (
+    <section class="card only-readable" aria-label="Read-only session">
+      <p>
+        {session.address.agent} cannot open this session anymore. You can read it, or start a new session that
+        begins with its history.
+      </p>
+      {error && <ErrorText>{error}</ErrorText>}
+      <button type="button" class="primary" onClick={() => void start()}>
+        New session with this history
+      </button>
+    </section>
   );
 }
 

@@ -1,5 +1,5 @@
 /** The side bar: the sessions of all agents with their activity, and the links to everything else. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useGateway } from "../state/gateway.ts";
 import { baseName, relativeTime } from "../text/format.ts";
 import type { ListedSession } from "../wire/extension-methods.ts";
@@ -8,15 +8,17 @@ import { Icon } from "./elements.tsx";
 import { helpOpen, isSessionRoute, route, routeHash } from "./navigation.ts";
 
 const ACTIVITIES = { running: "Running", waiting: "Waiting for you", idle: "Idle" } as const;
+const SEARCH_DELAY_MS = 200;
+/** The height of a link until one was measured, in pixels. */
+const ROW_HEIGHT = 56;
+/** Links that are drawn above and below the visible ones. */
+const ROWS_AROUND = 20;
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
 
 export function SessionList() {
   const gateway = useGateway();
   const [filter, setFilter] = useState("");
-  const wanted = filter.trim().toLowerCase();
-  const sessions = gateway.sessions.value.filter((item) =>
-    `${item.title ?? ""} ${item.agent} ${item.cwd}`.toLowerCase().includes(wanted),
-  );
+  const sessions = useMatchingSessions(filter);
   return (
     <nav class="sidebar" aria-label="Sessions">
       <header class="brand">
@@ -35,17 +37,94 @@ export function SessionList() {
           onInput={(event) => setFilter(event.currentTarget.value)}
         />
       )}
-      <ul class="session-list">
-        {sessions.map((item) => (
-          <SessionLink key={`${item.agent}/${item.sessionId}`} item={item} />
-        ))}
-        {sessions.length === 0 && (
-          <li class="muted no-sessions">{wanted ? "No matching sessions." : "No sessions yet."}</li>
-        )}
-      </ul>
+      <SessionLinks sessions={sessions} emptyText={filter.trim() ? "No matching sessions." : "No sessions yet."} />
       <Footer />
     </nav>
   );
+}
+
+/** The sessions that contain all words; the gateway searches those that are not loaded. */
+function useMatchingSessions(filter: string): readonly ListedSession[] {
+  const gateway = useGateway();
+  const [found, setFound] = useState<{ filter: string; sessions: readonly ListedSession[] } | null>(null);
+  const words = filter.trim().toLowerCase().split(/\s+/);
+  const isPartial = gateway.moreSessions.value !== null;
+  useEffect(() => {
+    if (!isPartial || filter.trim() === "") return;
+    let isCurrent = true;
+    const search = () =>
+      gateway.searchSessions(filter).then(
+        (sessions) => isCurrent && setFound({ filter, sessions }),
+        () => undefined,
+      );
+    const timer = setTimeout(() => void search(), SEARCH_DELAY_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(timer);
+    };
+  }, [gateway, filter, isPartial]);
+  if (found?.filter === filter && isPartial) return found.sessions;
+  return gateway.sessions.value.filter((item) => {
+    const text = `${item.title ?? ""} ${item.agent} ${item.cwd}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+/** Draws only the links around the visible part, since there may be thousands. */
+function SessionLinks({ sessions, emptyText }: { sessions: readonly ListedSession[]; emptyText: string }) {
+  const gateway = useGateway();
+  const list = useRef<HTMLUListElement>(null);
+  const [view, setView] = useState({ top: 0, height: 1200, rowHeight: ROW_HEIGHT });
+  const measure = () => {
+    const element = list.current;
+    if (!element) return;
+    const row = element.querySelector<HTMLElement>("li[aria-setsize]")?.offsetHeight ?? ROW_HEIGHT;
+    setView({ top: element.scrollTop, height: element.clientHeight, rowHeight: row || ROW_HEIGHT });
+    const rest = element.scrollHeight - element.scrollTop - element.clientHeight;
+    if (rest < element.clientHeight) void gateway.loadMoreSessions();
+  };
+  useLayoutEffect(measure, [sessions.length]);
+  const current = sessions.findIndex((item) => isSessionRoute(route.value, item.agent, item.sessionId));
+  // The shortcuts for the previous and next session do not scroll the list.
+  useEffect(() => {
+    const element = list.current;
+    if (!element || current < 0) return;
+    const top = current * view.rowHeight;
+    if (top < element.scrollTop) element.scrollTop = top;
+    else if (top + view.rowHeight > element.scrollTop + element.clientHeight)
+      element.scrollTop = top + view.rowHeight - element.clientHeight;
+  }, [current]);
+  const first = Math.max(0, Math.floor(view.top / view.rowHeight) - ROWS_AROUND);
+  const last = Math.min(sessions.length, Math.ceil((view.top + view.height) / view.rowHeight) + ROWS_AROUND);
+  return (
+    <ul class="session-list" ref={list} onScroll={measure}>
+      {first > 0 && <li class="spacer-row" aria-hidden="true" ref={heightOf(first * view.rowHeight)} />}
+      {sessions.slice(first, last).map((item, index) => (
+        <li
+          key={`${item.agent}/${item.sessionId}`}
+          aria-setsize={gateway.moreSessions.value === null ? sessions.length : -1}
+          aria-posinset={first + index + 1}
+        >
+          <SessionLink item={item} />
+        </li>
+      ))}
+      {last < sessions.length && (
+        <li
+          class="spacer-row"
+          aria-hidden="true"
+          ref={heightOf((sessions.length - last) * view.rowHeight)}
+        />
+      )}
+      {sessions.length === 0 && <li class="muted no-sessions">{emptyText}</li>}
+    </ul>
+  );
+}
+
+/** Sets the height of an element; the content security policy forbids style attributes. */
+function heightOf(height: number): (element: HTMLElement | null) => void {
+  return (element) => {
+    if (element) element.style.height = `${height}px`;
+  };
 }
 
 function ConnectionStatus() {
@@ -84,33 +163,25 @@ function SessionLink({ item }: { item: ListedSession }) {
   const { agent, sessionId } = item;
   const current = isSessionRoute(route.value, agent, sessionId);
   const now = useCurrentMinute();
-  const link = useRef<HTMLAnchorElement>(null);
-  // The shortcuts for the previous and next session do not scroll the list.
-  useEffect(() => {
-    if (current) link.current?.scrollIntoView({ block: "nearest" });
-  }, [current]);
   return (
-    <li>
-      <a
-        ref={link}
-        class="session-link"
-        href={routeHash({ page: "session", agent, sessionId })}
-        aria-current={current ? "page" : undefined}
-      >
-        <span class={`activity-dot ${item.state}`} aria-hidden="true" />
-        <span class="session-title">{item.title ?? (baseName(item.cwd) || "Untitled")}</span>
-        <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
-        <span class="session-location">
-          {item.owner !== null && <strong>open in {item.owner} · </strong>}
-          {item.state === "idle" ? (
-            <span class="visually-hidden">{ACTIVITIES.idle}. </span>
-          ) : (
-            <strong class={item.state}>{ACTIVITIES[item.state]} · </strong>
-          )}
-          {agent} · {baseName(item.cwd)}
-        </span>
-      </a>
-    </li>
+    <a
+      class="session-link"
+      href={routeHash({ page: "session", agent, sessionId })}
+      aria-current={current ? "page" : undefined}
+    >
+      <span class={`activity-dot ${item.state}`} aria-hidden="true" />
+      <span class="session-title">{item.title ?? (baseName(item.cwd) || "Untitled")}</span>
+      <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
+      <span class="session-location">
+        {item.owner !== null && <strong>open in {item.owner} · </strong>}
+        {item.state === "idle" ? (
+          <span class="visually-hidden">{ACTIVITIES.idle}. </span>
+        ) : (
+          <strong class={item.state}>{ACTIVITIES[item.state]} · </strong>
+        )}
+        {agent} · {baseName(item.cwd)}
+      </span>
+    </a>
   );
 }
 

@@ -17,7 +17,7 @@ export function SessionView({ session }: { session: Session }) {
       <SessionHeader session={session} />
       {gateway.connectionState.value === "waiting" && (
         <p class="banner" role="status">
-          The connection was lost. Reconnecting. Messages are kept until then.
+          The connection was lost. Reconnecting… Your unsent text is kept.
         </p>
       )}
       {session.state.value === "failed" ? (

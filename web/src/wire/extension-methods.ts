@@ -47,12 +47,17 @@ export interface InboxItem {
   since: string | null;
 }
 
-/** A turn of any client started or ended. */
+/**
+ * A turn of any client started or ended; or, just after we attached to a session, whether one runs and how the
+ * latest one ended.
+ */
 export interface TurnChange {
   sessionId: string;
-  state: "started" | "ended";
+  state: "started" | "ended" | "running" | "idle";
   stopReason: string | null;
   error: ErrorReport | null;
+  /** The agent cannot open the session: it can only be read. */
+  readOnly: boolean;
 }
 
 export interface PathEntry {
@@ -176,7 +181,7 @@ export function readTurnChange(value: unknown): TurnChange | null {
   const item = asRecord(value);
   const sessionId = nonEmptyText(item["sessionId"]);
   const state = item["state"];
-  if (sessionId === null || (state !== "started" && state !== "ended")) return null;
+  if (sessionId === null || !isTurnState(state)) return null;
   const error = asRecord(item["error"]);
   const code = typeof error["code"] === "number" ? error["code"] : null;
   const message = nonEmptyText(item["error"]) ?? nonEmptyText(error["message"]);
@@ -185,7 +190,12 @@ export function readTurnChange(value: unknown): TurnChange | null {
     state,
     stopReason: nonEmptyText(item["stopReason"]),
     error: message === null ? null : readErrorReport(code, message, error["data"]),
+    readOnly: item["readOnly"] === true,
   };
+}
+
+function isTurnState(value: unknown): value is TurnChange["state"] {
+  return value === "started" || value === "ended" || value === "running" || value === "idle";
 }
 
 export function readPathEntry(value: unknown): PathEntry | null {

@@ -27,7 +27,7 @@ from accord.schema import (
 )
 from accord.schema.codec import decode, encode
 from accord.schema.methods import request
-from accord.session import SessionOpened
+from accord.session import SessionOpened, TurnEnded
 from accord.session.protocol_v1 import session_opened_event
 from accord.session.tool_calls import without_terminals
 from accord.wire.envelope import Notification
@@ -83,6 +83,9 @@ async def _replay(
     check_folders(client.rights, *session.folders)  # they may have changed
     if gateway.sessions.find(session.agent.name, session.id) is not session:
         raise NotFound("the session was deleted", {"sessionId": session.id})
+    state = reader.state
+    if session.last_end is None and (state.stop_reason or state.error):
+        session.last_end = TurnEnded(state.stop_reason, error=state.error)
     call.log = session.log
     if remaining is not None:
         call.answer_value(remaining.response)

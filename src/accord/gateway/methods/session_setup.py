@@ -304,6 +304,7 @@ async def _open_for_load(
         try:
             await reopen(client, session)
         except (RpcError, NotOffered) as error:
+            session.only_readable = True
             gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, error)
         return session, None
 
@@ -347,6 +348,7 @@ async def _load(
     gateway.change_folders(session, earlier_folders)
     if load.replayed:  # replaying the log now would repeat the part that was sent
         raise failure
+    session.only_readable = True
     gateway.log_warning("session %s of %s can only be read: %s", session.id, agent.name, failure)
     return session, None
 
