@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from accord.cli.serve_command import ServeSettings
+from accord.coder.lsp.server_table import LspConfig, LspServerConfig
 from accord.coder.permissions.permission_settings import PermissionSettings, SandboxSettings
 from accord.coder.user_config import (
     EndpointConfig,
@@ -168,7 +169,9 @@ def config_toml() -> list[str]:
     lines += section("A rule of [permissions]", Rule)
     lines += section("[sandbox]", SandboxSettings)
     lines += section("[web]", WebConfig)
-    return lines + section("[mcp]", McpConfig)
+    lines += section("[mcp]", McpConfig)
+    lines += section("[lsp]", LspConfig, leave_out=("servers",))
+    return lines + section("[lsp.servers.NAME]", LspServerConfig)
 
 
 def acp_json() -> list[str]:

@@ -118,6 +118,7 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         *_check_folders(),
         _check_store(),
         _check_search(config),
+        _check_language_servers(config),
         _check_ripgrep(),
         *_check_agents(),
         *_check_skills(),
@@ -276,6 +277,21 @@ def _check_search(config: "Config | None") -> DoctorFinding:
     except UsageError as error:
         return DoctorFinding("search", BROKEN, str(error))
     return DoctorFinding("search", "missing" if choice.service is None else "ready", choice.reason)
+
+
+def _check_language_servers(config: "Config | None") -> DoctorFinding:
+    """Say which language servers would be asked after an edit."""
+    from accord.coder.lsp.server_table import LspConfig, lsp_config, search_report
+
+    if config is None:
+        return DoctorFinding("lsp", "unknown", "fix the config first")
+    settings = lsp_config(config.mapping, config.file or "")
+    found, missing = search_report(settings if settings.enabled else LspConfig(), (os.getcwd(),))
+    names = ", ".join(found) or "none is installed"
+    absent = f"; not found: {', '.join(missing)}" if missing else ""
+    if not settings.enabled:
+        return DoctorFinding("lsp", "off", f"lsp = true in the config would use: {names}{absent}")
+    return DoctorFinding("lsp", "on" if found else "missing", f"{names}{absent}")
 
 
 def _check_ripgrep() -> DoctorFinding:

@@ -187,7 +187,7 @@ PERMISSION_KEYS: Final = ("mode", "permissions", "permission_seconds", "sandbox"
 KEYS: Final = (
     *("model", "effort", "fallback_models", "small_model", "endpoints", "models", "requests"),
     *PERMISSION_KEYS,
-    *("turn", "session", "web", "mcp", "hooks"),
+    *("turn", "session", "web", "mcp", "hooks", "lsp"),
 )
 
 
@@ -294,6 +294,10 @@ def load_config(folder: Path | None = None) -> Config:
     for key in mapping:
         if key not in KEYS:
             raise ConfigError(file, key, f"there is no such setting; there are: {', '.join(KEYS)}")
+    if "lsp" in mapping:
+        from accord.coder.lsp.server_table import lsp_config  # imported on first use
+
+        lsp_config(mapping, file)
     return Config(
         models=models_config(mapping, file),
         turn=convert(mapping.get("turn", {}), TurnConfig, file, "turn"),

@@ -47,7 +47,7 @@ from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.skill import SKILL
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
-from accord.coder.tools.tool_context import SetPlan, ToolContext, UseSkill
+from accord.coder.tools.tool_context import CommandSandbox, SetPlan, ToolContext, UseSkill
 from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
@@ -65,6 +65,7 @@ from accord.session.events import MessageChanged
 
 if TYPE_CHECKING:
     from accord.coder.hooks.session_hooks import SessionHooks
+    from accord.coder.lsp.session_diagnostics import SessionDiagnostics
     from accord.coder.tools.search_services import SearchService
 
 _COMMAND_TOOLS: Final = ("bash", "job")
@@ -111,6 +112,8 @@ class SessionRuntime:
         self.search: SearchService | None = None
         """What `web_search` asks; None hides the tool."""
         self._reported_search = ""
+        self.diagnostics: SessionDiagnostics | None = self._language_servers()
+        """The language servers, if the config has them."""
         self._formats = False
         self._start_source = "resume" if session.history.messages else "startup"
         self.turn_usage: UsageTotal = UsageTotal()
@@ -321,6 +324,9 @@ class SessionRuntime:
 
         async def before_run(tool: Tool, call: PreparedCall) -> None:
             checkpoints = self.session.checkpoints
+            if self.diagnostics is not None and tool.kind == "edit":
+                for path in call.subject.paths:
+                    await self.diagnostics.before_edit(path)
             if call.category not in _UNKNOWN_CHANGES or not checkpoints.needs_snapshot:
                 return
             if not await self.gate.only_reads(tool, call):
@@ -333,6 +339,8 @@ class SessionRuntime:
 
                 for path in call.subject.paths:
                     outcome = await format_after_edit(context, path, outcome, {})
+            if self.diagnostics is not None and not outcome.failed:
+                outcome = await self.diagnostics.after_call(tool, call, outcome)
             return outcome
 
         return ToolRunner(
@@ -560,6 +568,24 @@ class SessionRuntime:
     async def _warn(self, title: str, text: str) -> None:
         await self.session.agent_session.notice(title, text, severity="warning")
 
+    def _language_servers(self) -> "SessionDiagnostics | None":
+        """Nothing is started yet."""
+        config = self.session.resources.config
+        if not config.mapping.get("lsp"):
+            return None
+        from accord.coder.lsp.server_table import lsp_config
+        from accord.coder.lsp.session_diagnostics import SessionDiagnostics
+
+        settings = lsp_config(config.mapping, config.file or "config.toml")
+        if not settings.enabled:
+            return None
+
+        async def sandbox() -> CommandSandbox | None:
+            await self.sandbox.ensure_ready()
+            return self.sandbox.sandbox
+
+        return SessionDiagnostics(settings, self.session.agent_session.roots, self.session.clock, sandbox)
+
     async def _find_search(self, turn: Turn) -> None:
         """Find what `web_search` asks; the model may have changed since the last turn."""
         if self.session.resources.config.web.search == "off":
@@ -580,6 +606,8 @@ class SessionRuntime:
         """End the background jobs, and remove the launchers and the sandbox."""
         if self.hooks is not None:
             await self.hooks.session_ended()
+        if self.diagnostics is not None:
+            await self.diagnostics.aclose()
         await self.jobs.aclose()
         await self.terminals.aclose()
         await self.sandbox.aclose()

@@ -1,0 +1,1 @@
+"""Errors from language servers after an edit. Imported on first use: only if the config has `lsp`."""
