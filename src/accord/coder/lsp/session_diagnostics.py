@@ -163,6 +163,8 @@ class SessionDiagnostics:
     async def _use(self, server: LanguageServer, folder: str) -> _Use | None:
         key = (server.name, folder)
         use = self._uses.get(key)
+        if use is not None and use.dropped:
+            return None
         if use is not None and use.server.ended.is_set():
             if use.server.failure:
                 self._drop(use, use.server.failure)
