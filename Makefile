@@ -135,6 +135,10 @@ bench-coder: $(VENV)/dev.stamp
 bench-gateway: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks.gateway
 
+# Three NATS servers and three nodes: appends beside the yardsticks of this machine, a thousand clients, takeover.
+bench-cluster: $(VENV)/dev.stamp
+	$(BIN)/python -m benchmarks.cluster --rounds 3
+
 # The proxy beside a program that copies lines.
 bench-proxy: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.proxy

@@ -8,6 +8,7 @@ from typing import Any
 
 OUT = sys.stdout.buffer
 LOCK = threading.Lock()
+CAPABILITIES = {"sessionCapabilities": {"resume": {}}}
 UPDATE = (
     b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%s","update":'
     b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%-40d"}}}}\n'
@@ -46,7 +47,7 @@ def main() -> None:
         if method is None or id is None:
             continue
         if method == "initialize":
-            answer(id, {"protocolVersion": 1, "agentCapabilities": {}})
+            answer(id, {"protocolVersion": 1, "agentCapabilities": CAPABILITIES})
         elif method == "session/new":
             sessions += 1
             answer(id, {"sessionId": f"bench-{sessions}"})

@@ -12,7 +12,14 @@ import msgspec
 import pytest
 from tests.cluster.nats_servers import RunningServer
 from tests.gateway.breakable_proxy import breakable_proxy
-from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
+from tests.gateway.gateway_harness import (
+    ALL,
+    DrivenAgent,
+    DrivenClient,
+    GatewayHarness,
+    gateway_harness,
+    open_session,
+)
 from tests.patience import PATIENCE
 
 from accord.cluster.cluster_node import ClusterNode, run_node
@@ -23,6 +30,8 @@ from accord.cluster.settings import ClusterSettings, LeaseTimes
 from accord.errors import UsageError
 from accord.gateway.access.access_tokens import Credential, Token, TokenRights, new_token
 from accord.gateway.access.audit_log import AuditLog
+from accord.wire.memory_transport import memory_pair
+from accord.wire.transport import Transport
 
 ASK = {
     "toolCall": {"toolCallId": "c1", "title": "Touch it"},
@@ -46,12 +55,17 @@ class RunningNode:
 
 @asynccontextmanager
 async def running_node(
-    settings: ClusterSettings, tmp_path: Path, name: str, **changes: Any
+    settings: ClusterSettings,
+    tmp_path: Path,
+    name: str,
+    *,
+    start: Callable[[], Transport] | None = None,
+    **changes: Any,
 ) -> AsyncGenerator[RunningNode]:
     settings = msgspec.structs.replace(settings, node=name, **changes)
     audit = AuditLog(tmp_path / f"{name}.jsonl")
     async with run_node(settings, ["hand"]) as node:
-        async with gateway_harness(book=node.book, fence=node.fence, audit=audit) as harness:
+        async with gateway_harness(book=node.book, fence=node.fence, audit=audit, start=start) as harness:
             router = await node.serve(harness.gateway)
             harness.opener, harness.name = router, name
             harness.rights = await token_rights(node, settings.prefix)
@@ -402,3 +416,36 @@ async def test_a_client_sees_a_session_that_was_deleted_and_created_again_with_i
         b.harness.agent.reply(request, {"stopReason": "end_turn"})
         updates, _ = await asyncio.wait_for(client.updates_until(prompted), PATIENCE)
         assert texts(updates) == ["here"]
+
+
+async def test_a_node_whose_agent_did_not_start_once_can_be_used_by_the_same_connection_later(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    started: list[DrivenAgent] = []
+    restarted = asyncio.Event()
+
+    def start() -> Transport:
+        ours, theirs = memory_pair()
+        broken = {"protocolVersion": "none"} if len(started) == 1 else {}
+        started.append(DrivenAgent(theirs, ALL, **broken))
+        if len(started) == 3:
+            restarted.set()
+        return ours
+
+    async with (
+        running_node(settings, tmp_path, "a", start=start) as a,
+        running_node(settings, tmp_path, "b") as b,
+    ):
+        owner, client = await a.harness.client(), await b.harness.client()
+        opening = owner.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await started[0].answer_new_session("s1")
+        await owner.answer_to(opening)
+        await started[0].aclose()
+        load = {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []}
+        while "initialize" not in (await client.error("session/load", load))["message"]:
+            pass  # the node has not noticed yet that its agent ended
+        loading = client.ask("session/load", load)
+        await restarted.wait()
+        started[2].reply(await started[2].until_method("session/load"), {})
+        assert "result" in await client.answer_to(loading)

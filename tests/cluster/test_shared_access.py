@@ -109,7 +109,9 @@ async def test_without_servers_no_request_is_authenticated(tmp_path: Path) -> No
             streams = await prepare_streams(jetstream, settings)
             async with shared_access(streams, patience=0.0) as access:
                 access.tokens.require_current()
+                assert access.tokens.is_current
                 server.process.kill()
                 await asyncio.wait_for(lost.wait(), PATIENCE)
                 with pytest.raises(RequestRefused, match="no connection to its NATS servers"):
                     access.tokens.require_current()
+                assert not access.tokens.is_current

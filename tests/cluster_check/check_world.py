@@ -163,6 +163,7 @@ class CheckWorld:
             "homes": {Path(sys.executable).name: "h1"},
         }
         self.log_bytes: int = _LOG_BYTES
+        self.lease: float = times["lease"]
 
     @property
     def settings(self) -> ClusterSettings:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -32,26 +33,33 @@ class Nemesis:
         self.done: dict[str, int] = dict.fromkeys(self._kinds, 0)
 
     async def run(self, end: asyncio.Event) -> None:
-        """Do damage until the end, sometimes two kinds at once."""
+        """Do damage until the end: to nodes every other time, and sometimes two kinds at once."""
         names = list(self._kinds)
+        nodes = [name for name in names if name in TAKEOVERS] or names
         first = self._random.sample(names, len(names))
-        while not end.is_set():
+        for number in count():
             await self._pause(end, self._random.uniform(1, 4))
-            count = 2 if self._random.random() < 0.2 else 1
-            chosen = [
-                first.pop() if first else self._random.choices(names, [self._kinds[n][1] for n in names])[0]
-                for _ in range(count)
-            ]
-            if not end.is_set():
-                await asyncio.gather(*(self._damage(name) for name in chosen))
+            if end.is_set():
+                break
+            if number % 2 == 0:
+                chosen = [self._random.choice(nodes)]
+            else:
+                chosen = [first.pop() if first else self._random.choice(names)]
+                if self._random.random() < 0.2:
+                    chosen.append(self._random.choice(names))
+            await asyncio.gather(*(self._damage(name) for name in chosen))
         self._history.close()
 
     async def _damage(self, name: str) -> None:
-        seconds = self._random.choice([self._random.uniform(0.2, 3), self._random.uniform(4, 10)])
+        lease = self._world.lease
+        seconds = (
+            self._random.choice([self._random.uniform(0.2, 0.7), *[self._random.uniform(1.1, 2.2)] * 2])
+            * lease
+        )
         self._history.write("damage", name=name, seconds=round(seconds, 2))
         self.done[name] += 1
         try:
-            await self._kinds[name][0](self, seconds)
+            await self._kinds[name](self, seconds)
         except (AccordError, OSError) as error:
             self._history.write("failed", name=name, error=str(error))
         self._history.write("healed", name=name)
@@ -75,7 +83,7 @@ class Nemesis:
     async def kill_node(self, seconds: float) -> None:
         """A node is killed; its agents are left to themselves. It starts again later."""
         node = self._node()
-        _send(node.process, signal.SIGKILL)
+        await _kill(node.process)
         await asyncio.sleep(seconds)
         await self._world.revive(node)
 
@@ -88,7 +96,7 @@ class Nemesis:
             async with asyncio.timeout(_STOP_SECONDS):
                 while process is not None and process.poll() is None:
                     await asyncio.sleep(0.05)
-        _send(process, signal.SIGKILL)
+        await _kill(process)
         await self._world.revive(node)
 
     async def pause_node(self, seconds: float) -> None:
@@ -161,7 +169,7 @@ class Nemesis:
     async def kill_server(self, seconds: float) -> None:
         """A NATS server is killed, and starts again later."""
         server = self._server()
-        _send(server.process, signal.SIGKILL)
+        await _kill(server.process)
         await asyncio.sleep(seconds)
         await self._world.revive(server)
 
@@ -169,7 +177,7 @@ class Nemesis:
         """Two of three NATS servers are killed, and start again later."""
         servers = self._random.sample(list(self._world.servers.values()), 2)
         for server in servers:
-            _send(server.process, signal.SIGKILL)
+            await _kill(server.process)
         await asyncio.sleep(seconds)
         for server in servers:
             await self._world.revive(server)
@@ -216,7 +224,7 @@ class Nemesis:
         if server.process is not None and server.process.poll() is None:
             server.fill_disk()
         await asyncio.sleep(seconds)
-        _send(server.process, signal.SIGKILL)
+        await _kill(server.process)
         await self._world.revive(server)
 
     async def full_stream(self, seconds: float) -> None:
@@ -248,24 +256,38 @@ def _send(process: Any, number: signal.Signals) -> None:
         process.send_signal(number)
 
 
+async def _kill(process: Any) -> None:
+    _send(process, signal.SIGKILL)
+    if process is not None:
+        await asyncio.to_thread(process.wait)
+
+
 Damage = Callable[[Nemesis, float], Awaitable[None]]
-DAMAGES: Final[dict[str, tuple[Damage, int]]] = {
-    "node killed": (Nemesis.kill_node, 5),
-    "node restarted": (Nemesis.restart_node, 2),
-    "node paused": (Nemesis.pause_node, 4),
-    "machine paused": (Nemesis.pause_machine, 2),
-    "agent killed": (Nemesis.kill_agent, 1),
-    "node cut off": (Nemesis.cut_node, 3),
-    "node silent": (Nemesis.silence_node, 3),
-    "node deaf": (Nemesis.deafen_node, 1),
-    "node mute": (Nemesis.mute_node, 1),
-    "network slow": (Nemesis.slow_network, 1),
-    "server killed": (Nemesis.kill_server, 2),
-    "majority killed": (Nemesis.kill_majority, 1),
-    "server paused": (Nemesis.pause_server, 2),
-    "server cut off": (Nemesis.cut_server, 2),
-    "partition": (Nemesis.split, 2),
-    "disk full": (Nemesis.full_disk, 1),
-    "stream full": (Nemesis.full_stream, 1),
+DAMAGES: Final[dict[str, Damage]] = {
+    "node killed": Nemesis.kill_node,
+    "node restarted": Nemesis.restart_node,
+    "node paused": Nemesis.pause_node,
+    "machine paused": Nemesis.pause_machine,
+    "agent killed": Nemesis.kill_agent,
+    "node cut off": Nemesis.cut_node,
+    "node silent": Nemesis.silence_node,
+    "node deaf": Nemesis.deafen_node,
+    "node mute": Nemesis.mute_node,
+    "network slow": Nemesis.slow_network,
+    "server killed": Nemesis.kill_server,
+    "majority killed": Nemesis.kill_majority,
+    "server paused": Nemesis.pause_server,
+    "server cut off": Nemesis.cut_server,
+    "partition": Nemesis.split,
+    "disk full": Nemesis.full_disk,
+    "stream full": Nemesis.full_stream,
 }
-"""By name: the damage, and how often it comes in relation to the others."""
+TAKEOVERS: Final = (
+    "node killed",
+    "node restarted",
+    "node paused",
+    "machine paused",
+    "node cut off",
+    "node silent",
+)
+"""The damage after which another node takes sessions over."""

@@ -1,5 +1,6 @@
 """Verifies the promises of a cluster from the histories and logs of a run, without any of its programs."""
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from tests.cluster_check.history import Entry, read_histories
 from tests.cluster_check.marks import is_prompt, is_question, prompt_of
 from tests.cluster_check.stored_logs import OWNER, StoredLog, read_logs
 
+_NOT_OPEN: Final = re.compile("has not opened the session|first request must be|Internal error$")
 _OPENING: Final = ("session/load", "session/resume", "session/fork", "session/new")
 
 
@@ -97,10 +99,12 @@ def check(folder: Path) -> Report:
     report.counts["sessions"] = len(logs) + sum(session not in by_session for session in deleted)
     report.counts["takeovers"] = sum(log.takeovers() for log in logs)
     report.counts["records"] = sum(commit.count for log in logs for commit in log.commits)
-    for _, call, answer in histories.calls:
+    for name, call, answer in histories.calls:
         report.counts[f"{call['method']} answered" if answer else f"{call['method']} lost"] += 1
         if answer is not None and answer["error"] is not None:
             report.refusals[f"{call['method']}: {_without_names(answer['error'])}"] += 1
+            if _NOT_OPEN.search(answer["error"]) and call["session"] not in deleted:
+                report.broken("an open session stays open", f"{name}: {call['session']}: {answer['error']}")
     return report
 
 

@@ -118,7 +118,11 @@ class ClusterNode:
             return "draining"
         if not self.connection.is_connected:
             return "no NATS server is connected"
-        return "" if self.fence.is_held else "this node has no lease"
+        if not self.fence.is_held:
+            return "this node has no lease"
+        if self.access is not None and not self.access.tokens.is_current:
+            return "it is not known which tokens are valid"
+        return ""
 
     def metrics(self) -> list[Metric]:
         """The numbers of the cluster for `/metrics`."""

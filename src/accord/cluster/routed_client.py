@@ -291,8 +291,12 @@ class RoutedClient(ClientFeatures):
         error = error_of(body)
         if error is None:
             link.forward(held)
-        else:
-            self._fail_all(held, error)
+            return
+        if self._links.get(link.node) is link:  # else every message to this node would fail from now on
+            del self._links[link.node]
+            self._home = None if self._home is link else self._home
+            link.close("the agent cannot be started there")
+        self._fail_all(held, error)
 
     def _forward(self, link: Link, frames: list[IncomingFrame]) -> None:
         if link in self._held:

@@ -90,9 +90,14 @@ class ClusterTokens(TokenLookup):
             for callback in tuple(self.on_change):
                 callback()
 
-    def require_current(self) -> None:
+    @property
+    def is_current(self) -> bool:
+        """Whether it is known which tokens are valid."""
         # A leaf node is connected to its own server also while that one has lost its hub.
-        if max(self._connection.silent_seconds, self._copy.silent_seconds) > self._patience:
+        return max(self._connection.silent_seconds, self._copy.silent_seconds) <= self._patience
+
+    def require_current(self) -> None:
+        if not self.is_current:
             raise _UNREACHABLE
 
     def get(self, id: str) -> Token | None:

@@ -328,6 +328,18 @@ def test_the_page_needs_no_token_but_the_right_host(harness: AuthHarness, header
             harness.auth.check_origin(request)
 
 
+def test_requests_that_cannot_be_checked_now_are_not_counted_as_failures(
+    harness: AuthHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable() -> None:
+        raise RequestRefused(503, "The tokens cannot be read.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(harness.tokens, "require_current", unreachable)
+        assert {harness.status(harness.bearer()) for _ in range(30)} == {503}
+    assert harness.status(harness.request()) == 401
+
+
 async def test_failures_are_throttled_for_their_address_only(harness: AuthHarness) -> None:
     wrong = harness.request(authorization="Bearer acc_no", peer="198.51.100.4")
     assert [harness.status(wrong) for _ in range(21)] == [401] * 20 + [429]

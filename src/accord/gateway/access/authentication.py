@@ -416,8 +416,11 @@ class Authenticator:
     def _count_refusal(self, request: AuthRequest, refusal: RequestRefused) -> RequestRefused:
         """Count a refusal for its address.
 
-        Too many are answered with 429 and are no longer written to the audit log.
+        Too many are answered with 429 and are no longer written to the audit log. Refusals because the tokens
+        cannot be checked now say nothing about the client, and are not counted.
         """
+        if refusal.status >= 500:
+            return refusal
         self.refused += 1
         peer = self.peer(request)
         retry_after = self.throttle.count_failure(peer)

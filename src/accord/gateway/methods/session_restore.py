@@ -159,10 +159,13 @@ _MAX_STARTS: Final = 3
 async def ensure_open_at_agent(client: "GatewayClient", session: LiveSession) -> Upstream:
     """Return the connection to the agent after it has the session open.
 
-    Raises the agent's error, or InvalidRequest.
+    Raises the agent's error, or RpcError.
     """
     for _ in range(_MAX_STARTS):
-        await client.gateway.claim_session(session)
+        try:
+            await client.gateway.claim_session(session)
+        except StoreError as error:
+            raise RpcError(f"cannot open the session: {error}", {"sessionId": session.id}) from None
         upstream = session.agent.upstream
         if session.open_at_agent and upstream is not None:
             return upstream

@@ -1,0 +1,41 @@
+"""`python -m benchmarks.cluster`: run the workloads on a new cluster in each round and print the table."""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.cluster.servers import running_cluster
+from benchmarks.cluster.workloads import WORKLOADS
+
+TARGETS = {
+    "append 1 KB relative to core request and reply, times": "6 at most",
+    "append 1 KB, p99 ms": "50 at most",
+    "2,000 records/s in one session: record to ack, p99 ms": "50 at most",
+    "1,000 clients over three nodes: p99 lag, ms": "100 at most",
+    "load 10,000 updates at another node: first update, ms": "100 at most",
+    "load 10,000 updates at another node: response, ms": "500 at most",
+    "the same without the lease of 6 s, s": "6 at most",
+    "idle session at a NATS server, KiB": "1.5 at most",
+}
+
+
+async def main() -> None:
+    options = report.options("benchmarks.cluster", __doc__, WORKLOADS)
+    before = os.getloadavg()[0]
+    figures: dict[str, list[float]] = {}
+    for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory(prefix="accord-bench-") as folder:
+            async with running_cluster(Path(folder)) as cluster:
+                for workload in WORKLOADS:
+                    if workload in options.only:
+                        for name, value in (await WORKLOADS[workload](cluster)).items():
+                            figures.setdefault(name, []).append(value)
+    head = [report.rounds(options.rounds), report.load(before), ""]
+    table = report.table(figures, TARGETS)
+    report.publish("cluster", "\n".join([*head, table]), into_docs=options.write_docs)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
