@@ -41,6 +41,7 @@ async def test_commands_are_announced_when_a_session_opens(harness: AgentHarness
         "rewind",
         "usage",
         "init",
+        "memory",
         "tools",
         "mcp",
     ]

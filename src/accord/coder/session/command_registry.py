@@ -25,6 +25,7 @@ from accord.coder.permissions.project_files import (
     read_bounded,
     trust_asker,
 )
+from accord.coder.session.memory_command import MEMORY
 from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
 from accord.coder.session.skill_commands import SKILLS, SkillCommand, skill_commands
 from accord.coder.session.slash_commands import (
@@ -176,7 +177,7 @@ def _parse_command(
 
 
 BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (
-    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, TOOLS, SKILLS, MCP,
+    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, MEMORY, TOOLS, SKILLS, MCP,
 )  # fmt: skip
 
 
