@@ -43,6 +43,7 @@ async def test_commands_are_announced_when_a_session_opens(harness: AgentHarness
         "init",
         "memory",
         "tools",
+        "skills",
         "mcp",
     ]
     hints = {command["name"]: command.get("input", {}).get("hint") for command in offered}
