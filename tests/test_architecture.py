@@ -67,7 +67,7 @@ def test_every_package_is_in_the_map() -> None:
     assert set(MODULE_ROW.findall(table)) == packages
 
 
-def test_the_glossary_has_at_most_fifty_words() -> None:
+def test_the_glossary_has_at_most_sixty_words() -> None:
     words = re.findall(r"^\| ([a-z][\w -]*) \|", GLOSSARY, re.MULTILINE)
     assert "session state" in words
-    assert len(set(words)) == len(words) <= 51  # with the head of the table
+    assert len(set(words)) == len(words) <= 61  # with the head of the table

@@ -228,6 +228,10 @@ class AgentSession:
         """Return the value of one option."""
         return self._core.options.value(config_id)
 
+    async def change_modes(self, modes: SessionModeState) -> None:
+        """Replace the modes of an open session. Clients with config options get the new list."""
+        await self._send_all(self._core.options.change_modes(modes))
+
     async def set_mode(self, mode_id: str) -> None:
         """Change the mode and notify the client."""
         await self._send_all(self._core.options.set_mode(mode_id))

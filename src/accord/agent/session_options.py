@@ -86,6 +86,14 @@ class SessionOptions:
         self._align()
         return self._updates(mode=self.mode != before)
 
+    def change_modes(self, modes: SessionModeState) -> list[SessionUpdate]:
+        """Replace the modes of an open session; return the updates to send."""
+        before = self.mode
+        if not self.declared_mode_option:
+            self.options = [option for option in self.options if option.id != "mode"]
+        self.offer_modes(modes)
+        return self._updates(mode=self.mode != before, options=self.mode_option is not None)
+
     def value(self, config_id: str) -> str | bool:
         """Return the value of one option."""
         return self._option(config_id).current_value

@@ -121,7 +121,8 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         _check_language_servers(config),
         _check_ripgrep(),
         *_check_agents(),
-        *_check_skills(),
+        *_check_definitions("skills"),
+        *_check_definitions("agents"),
         _check_terminals(),
         asyncio.run(_check_sandbox()),
         gateway_finding(),
@@ -331,21 +332,23 @@ def _check_agents() -> list[DoctorFinding]:
     return findings
 
 
-def _check_skills() -> list[DoctorFinding]:
-    """Report the skills of the user and of this project, those to trust, and files that cannot be used."""
+def _check_definitions(kind: str) -> list[DoctorFinding]:
+    """Report the skills or custom agents of user and project, those to trust, and unusable files."""
+    from accord.coder.definitions.agents import AgentSet
     from accord.coder.definitions.skills import SkillSet
     from accord.safe_text import visible
 
-    skills = SkillSet()
-    skills.load(os.getcwd())
-    if not skills.usable and not skills.waiting and not skills.problems:
+    found = SkillSet() if kind == "skills" else AgentSet()
+    name = "skills" if kind == "skills" else "agent.md"
+    found.load(os.getcwd())
+    if not found.usable and not found.waiting and not found.problems:
         return []
-    found = [DoctorFinding("skills", str(len(skills.usable)), visible(", ".join(skills.usable)))]
-    if skills.waiting:
-        names = visible(", ".join(skill.name for skill in skills.waiting))
-        remark = f"{names}: of this project, not trusted; type `/skills trust` in a session"
-        found.append(DoctorFinding("skills", "waiting", remark))
-    return found + [DoctorFinding("skills", "remark", visible(line)) for line in skills.problems]
+    report = [DoctorFinding(name, str(len(found.usable)), visible(", ".join(found.usable)))]
+    if found.waiting:
+        names = visible(", ".join(one.name for one in found.waiting))
+        remark = f"{names}: of this project, not trusted; type `/{kind} trust` in a session"
+        report.append(DoctorFinding(name, "waiting", remark))
+    return report + [DoctorFinding(name, "remark", visible(line)) for line in found.problems]
 
 
 def _check_terminals() -> DoctorFinding:

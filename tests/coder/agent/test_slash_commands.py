@@ -44,6 +44,7 @@ async def test_commands_are_announced_when_a_session_opens(harness: AgentHarness
         "memory",
         "tools",
         "skills",
+        "agents",
         "mcp",
     ]
     hints = {command["name"]: command.get("input", {}).get("hint") for command in offered}
@@ -109,6 +110,7 @@ async def test_help_lists_all_commands(harness: AgentHarness) -> None:
             "init",
             "tools",
             "skills",
+            "agents",
             "mcp",
         ]:
             assert f"`/{name}" in said

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from accord.coder.bounded_text import wrap_in_tag
 from accord.coder.context.compaction import ASSUMED_SIZE
+from accord.coder.definitions.definition_folders import searched_folders
 from accord.coder.model_history import UserMessage, note_message
 from accord.coder.permissions.session_sandbox import SessionSandbox
 from accord.coder.turn.tool_runner import ToolRunner
@@ -32,6 +33,7 @@ from accord.schema.session_requests import SystemPrompt
 from accord.workspace.roots import Folder
 
 if TYPE_CHECKING:
+    from accord.coder.definitions.agents import AgentDefinition
     from accord.coder.definitions.skills import SkillSet
     from accord.coder.session.coder_session import CoderSession
 
@@ -44,8 +46,6 @@ INSTRUCTION_FILES: Final = (
 
 FILE_BYTES: Final = 32 * 1024
 TOTAL_CHARS: Final = 64 * 1024
-_MAX_DEPTH: Final = 40
-"""The maximum number of folders above the working folder."""
 
 
 class Instructions(Struct, frozen=True):
@@ -144,28 +144,6 @@ def _user_instructions() -> Instructions | None:
     path = os.path.realpath(config_dir() / INSTRUCTION_FILES[0])
     text = _read_text(path)
     return Instructions(path, text, is_user_file=True) if text else None
-
-
-def searched_folders(folder: str, home: str) -> list[str]:
-    """The folder and those above it up to the root of its repository, as long as the owner is the same."""
-    owner = _owner(folder)
-    chain: list[str] = []
-    for parent in _folder_and_parents(folder, "/"):
-        if _owner(parent) != owner:
-            break  # the file of another user must not instruct this agent
-        chain.append(parent)
-        if os.path.lexists(os.path.join(parent, ".git")):
-            return chain
-        if parent == home or len(chain) > _MAX_DEPTH:
-            break
-    return [folder]
-
-
-def _owner(folder: str) -> int | None:
-    try:
-        return os.stat(folder).st_uid
-    except OSError:
-        return None
 
 
 def _folder_and_parents(path: str, top_folder: str) -> Iterator[str]:
@@ -302,6 +280,14 @@ def mode_note(mode: Mode) -> str:
     return f"The mode has changed. {_mode(mode)}"
 
 
+def agent_note(agent: "AgentDefinition | None", before: "AgentDefinition | None") -> str:
+    """The note to the model when it begins or ends to work as a custom agent."""
+    if agent is None:
+        name = before.name if before is not None else ""
+        return f"You work as yourself again: the instructions of the agent {name} no longer apply."
+    return f"From now on you work as the agent {agent.name}. Follow its instructions:\n{agent.instructions()}"
+
+
 @cache
 def _agent_text() -> str:
     return Path(__file__).with_name("system_prompt.md").read_text("utf-8").strip()
@@ -372,6 +358,8 @@ class SystemPromptBuilder:
         self._system: str | None = None
         self._built_mode: Mode = session.mode
         self._known_mode: Mode = session.mode
+        self._known_agent: AgentDefinition | None = None
+        """The custom agent that the model was told to be."""
         self._skills = skills
         self._built_skills: set[str] = set()
         self._known_skills: set[str] = set()
@@ -426,11 +414,15 @@ class SystemPromptBuilder:
         self._known_servers.clear()
         self._known_skills = set(self._built_skills)
         self._known_mode = self._built_mode
+        self._known_agent = None
 
     async def notes(self, tool_runner: ToolRunner) -> list[UserMessage]:
         """Notes for the next request: a new mode, nested instructions, instructions of MCP servers."""
         notes: list[UserMessage] = []
-        mode = self._session.mode
+        mode, agent = self._session.mode, self._session.agent
+        if agent != self._known_agent:
+            before, self._known_agent = self._known_agent, agent
+            notes.append(note_message(agent_note(agent, before)))
         if mode != self._known_mode:
             self._known_mode = mode
             notes.append(note_message(mode_note(mode)))

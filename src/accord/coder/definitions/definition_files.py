@@ -5,11 +5,11 @@ user trusts their content. Links are followed only within the repository; the us
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
-from accord.coder.context.system_prompt import searched_folders
+from accord.coder.definitions.definition_folders import DefinitionFolders, project_chain
 from accord.coder.permissions.project_files import ProjectFile, read_bounded
 from accord.policy.trust_store import TrustStore
 from accord.safe_text import one_line
@@ -39,48 +39,52 @@ class DefinitionFile:
     """The file, if the user has to trust it first."""
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionFolders:
-    """Where files of one kind are."""
+class UnusableDefinition(Exception):
+    """Why a file cannot be used. `line` is the first line of its header that cannot be read."""
 
-    purpose: str
-    """What one file defines, such as `skill`."""
-    user: Sequence[str]
-    """The user's folders, absolute, the most important first."""
-    project: Sequence[str]
-    """The folders in each folder of the project."""
-    file_name: str = ""
-    """The name of a file that has a folder of its own. Without, every Markdown file counts."""
+    def __init__(self, reason: str, line: str = "") -> None:
+        super().__init__(f"{reason}; {unreadable_header(line)}" if line else reason)
 
-    def find(self, cwd: str) -> Iterator[DefinitionFile | str]:
+
+def unreadable_header(line: str) -> str:
+    """A remark about the first line of a header that cannot be read."""
+    return f"its header cannot be read at: {one_line(line, 100)}"
+
+
+class _FileSearch:
+    """One search in the folders of one kind."""
+
+    def __init__(self, folders: DefinitionFolders, cwd: str) -> None:
+        self._folders = folders
+        self._cwd = os.path.realpath(cwd)
+        self._seen: set[str] = set()
+        self._trust_store = TrustStore()
+
+    def find(self) -> Iterator[DefinitionFile | str]:
         """The files in order of importance, nearest first; and a line for each that cannot be used."""
-        chain = searched_folders(os.path.realpath(cwd), os.path.realpath(os.path.expanduser("~")))
-        users = {os.path.realpath(folder) for folder in self.user}
-        seen: set[str] = set()
-        trust_store = TrustStore()
-        for folder in (os.path.join(parent, name) for parent in chain for name in self.project):
+        chain = project_chain(self._cwd)
+        users = {os.path.realpath(folder) for folder in self._folders.user}
+        for folder in (os.path.join(parent, name) for parent in chain for name in self._folders.project):
             if os.path.realpath(folder) not in users:
-                yield from self._in_folder(folder, seen, chain[-1], trust_store, cwd)
-        for folder in self.user:
-            yield from self._in_folder(folder, seen, None, trust_store, cwd)
+                yield from self._in_folder(folder, chain[-1])
+        for folder in self._folders.user:
+            yield from self._in_folder(folder, None)
 
-    def _in_folder(
-        self, folder: str, seen: set[str], top: str | None, trust_store: TrustStore, cwd: str
-    ) -> Iterator[DefinitionFile | str]:
+    def _in_folder(self, folder: str, top: str | None) -> Iterator[DefinitionFile | str]:
         """The files of one folder. Files of a project lie below `top`."""
         for path in self._paths(folder):
             real = os.path.realpath(path)
-            display = one_line(path if top is None else os.path.relpath(path, os.path.realpath(cwd)), 300)
-            if real in seen:
+            display = one_line(path if top is None else os.path.relpath(path, self._cwd), 300)
+            if real in self._seen:
                 continue
-            if len(seen) >= MAX_FILES:
+            if len(self._seen) >= MAX_FILES:
                 yield f"`{display}`: only the first {MAX_FILES} files are read"
                 return
             parent = os.path.realpath(os.path.dirname(path))
             if top is not None and {os.path.commonpath((top, one)) for one in (real, parent)} != {top}:
                 yield f"`{display}`: it is a link that leads out of the project"
                 continue
-            seen.add(real)
+            self._seen.add(real)
             try:
                 content = read_bounded(real)
                 text = content.decode("utf-8-sig")
@@ -91,9 +95,9 @@ class DefinitionFolders:
                 yield f"`{display}`: it is not UTF-8"
                 continue
             untrusted = None
-            if top is not None and not trust_store.is_trusted(real, content):
-                untrusted = ProjectFile(display, real, content, self.purpose)
-            place = os.path.dirname(path) if self.file_name else os.path.splitext(path)[0]
+            if top is not None and not self._trust_store.is_trusted(real, content):
+                untrusted = ProjectFile(display, real, content, self._folders.purpose)
+            place = os.path.dirname(path) if self._folders.file_name else os.path.splitext(path)[0]
             yield DefinitionFile(
                 os.path.basename(place), real, parent, display, text, top is not None, untrusted
             )
@@ -109,8 +113,8 @@ class DefinitionFolders:
             except OSError:
                 continue
             entries += len(names)
-            if self.file_name and self.file_name in names:
-                found.append(os.path.join(parent, self.file_name))
+            if self._folders.file_name and self._folders.file_name in names:
+                found.append(os.path.join(parent, self._folders.file_name))
                 continue
             for name in names:
                 path = os.path.join(parent, name)
@@ -118,9 +122,69 @@ class DefinitionFolders:
                     continue
                 if depth < 2 and os.path.isdir(path):
                     folders.append((path, depth + 1))
-                elif not self.file_name and name.endswith(".md") and not os.path.isdir(path):
+                elif not self._folders.file_name and name.endswith(".md") and not os.path.isdir(path):
                     found.append(path)
         return found
+
+
+class Definition(Protocol):
+    """A skill or an agent."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def display_path(self) -> str: ...
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is wrong with the file, although it is used."""
+        ...
+
+    @property
+    def untrusted(self) -> ProjectFile | None:
+        """The file, if the user has to trust it first."""
+        ...
+
+
+D = TypeVar("D", bound=Definition)
+
+
+class DefinitionSet(Generic[D]):
+    """The definitions of one kind that count in a folder."""
+
+    def __init__(self, folders: DefinitionFolders, parse: Callable[[DefinitionFile], D]) -> None:
+        """`parse` raises UnusableDefinition."""
+        self._folders = folders
+        self._parse = parse
+        self.usable: dict[str, D] = {}
+        """The trusted definitions by name. Of several with one name, the nearest."""
+        self.waiting: list[D] = []
+        """Those of the project that the user has not trusted."""
+        self.problems: list[str] = []
+        """One line for each file that is not used, or used in another way than it says."""
+
+    def load(self, cwd: str) -> None:
+        """Read the files again. Blocks: call it in a thread."""
+        usable: dict[str, D] = {}
+        waiting: list[D] = []
+        problems: list[str] = []
+        for item in _FileSearch(self._folders, cwd).find():
+            if isinstance(item, str):
+                problems.append(item)
+                continue
+            try:
+                found = self._parse(item)
+            except UnusableDefinition as reason:
+                problems.append(f"`{item.display_path}`: {reason}")
+                continue
+            problems += [f"`{item.display_path}`: {remark}" for remark in found.remarks]
+            if found.untrusted is not None:
+                waiting.append(found)
+            elif found.name in usable:
+                used = usable[found.name].display_path
+                problems.append(f"`{item.display_path}`: `{used}` has the same name and is nearer")
+            else:
+                usable[found.name] = found
+        self.usable, self.waiting, self.problems = usable, waiting, problems
 
 
 def files_in(folder: str, limit: int, *, besides: str) -> list[str]:

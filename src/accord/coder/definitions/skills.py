@@ -4,7 +4,6 @@ The model knows names and descriptions. Skills of a project count once the user 
 only their name is shown. A skill permits nothing: what it asks the model to do needs the usual permissions.
 """
 
-import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,20 @@ from typing import Final
 
 from accord.coder.bounded_text import escape_attribute, truncate, wrap_in_tag
 from accord.coder.context.history_summary import loaded_skills
-from accord.coder.definitions.definition_files import DefinitionFile, DefinitionFolders, files_in
+from accord.coder.definitions.definition_files import (
+    DefinitionFile,
+    DefinitionSet,
+    UnusableDefinition,
+    files_in,
+    unreadable_header,
+)
+from accord.coder.definitions.definition_folders import skill_folders
 from accord.coder.definitions.front_matter import read_markdown
 from accord.coder.definitions.prompt_arguments import fill_prompt, has_placeholder
 from accord.coder.mcp.server_interface import clean, clean_line
 from accord.coder.model_history import Message
 from accord.coder.permissions.project_files import ProjectFile
 from accord.coder.tools.tool import ToolFailure
-from accord.paths import config_folder
 
 _FILE_NAME: Final = "SKILL.md"
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -76,30 +81,17 @@ class Skill:
         return "\n".join(lines)
 
 
-class UnusableSkill(Exception):
-    """Why a file cannot be used as a skill."""
-
-
-def skill_folders() -> DefinitionFolders:
-    """Where skills are."""
-    home = os.path.expanduser("~")
-    user = (f"{home}/.agents/skills", os.path.join(config_folder(), "skills"), f"{home}/.claude/skills")
-    project = (".agents/skills", ".accord/skills", ".claude/skills")
-    return DefinitionFolders("skill", user, project, _FILE_NAME)
-
-
 def parse_skill(file: DefinitionFile) -> Skill:
-    """Parse a skill. Raises UnusableSkill if it has no description."""
+    """Parse a skill. Raises UnusableDefinition if it has no description."""
     content = read_markdown(file.text)
     if file.untrusted is not None:
         name, path, shown = _usable_name(file.name), file.path, file.display_path
         return Skill(name, "", "", path, file.folder, shown, True, untrusted=file.untrusted)
     if not content.has_header:
-        raise UnusableSkill("it does not begin with a `---` header that has a description")
+        raise UnusableDefinition("it does not begin with a `---` header that has a description")
     description = clean(content.text("description"), _DESCRIPTION_CHARS).strip()
     if not description:
-        problem = f"; {_header_problem(content.problem)}" if content.problem else ""
-        raise UnusableSkill(f"its header has no description{problem}")
+        raise UnusableDefinition("its header has no description", content.problem)
     name = clean_line(content.text("name"), 2 * _NAME_CHARS) or file.name
     remarks: list[str] = []
     if not _NAME.fullmatch(name) or len(name) > _NAME_CHARS:
@@ -109,7 +101,7 @@ def parse_skill(file: DefinitionFile) -> Skill:
     if name != file.name:
         remarks.append(f"its name `{name}` differs from that of its folder")
     if content.problem:
-        remarks.append(_header_problem(content.problem))
+        remarks.append(unreadable_header(content.problem))
     return Skill(
         _usable_name(name),
         " ".join(description.split()),
@@ -126,48 +118,15 @@ def parse_skill(file: DefinitionFile) -> Skill:
     )
 
 
-def _header_problem(line: str) -> str:
-    return f"its header cannot be read at: {clean_line(line, 100)}"
-
-
 def _usable_name(name: str) -> str:
     return _UNUSABLE_CHARACTERS.sub("-", name)[:_NAME_CHARS].strip("-") or "skill"
 
 
-class SkillSet:
-    """The skills of one session. `load` reads the files; call it in a thread."""
+class SkillSet(DefinitionSet[Skill]):
+    """The skills of one session."""
 
     def __init__(self) -> None:
-        self.usable: dict[str, Skill] = {}
-        """The trusted skills by name. Of several with one name, the nearest."""
-        self.waiting: list[Skill] = []
-        """Skills of the project that the user has not trusted."""
-        self.problems: list[str] = []
-        """One line for each file that is not used, or used in another way than it says."""
-
-    def load(self, cwd: str) -> None:
-        """Read the files. Nothing but files that are not used is remembered from before."""
-        usable: dict[str, Skill] = {}
-        waiting: list[Skill] = []
-        problems: list[str] = []
-        for item in skill_folders().find(cwd):
-            if isinstance(item, str):
-                problems.append(item)
-                continue
-            try:
-                skill = parse_skill(item)
-            except UnusableSkill as reason:
-                problems.append(f"`{item.display_path}`: {reason}")
-                continue
-            problems += [f"`{item.display_path}`: {remark}" for remark in skill.remarks]
-            if skill.untrusted is not None:
-                waiting.append(skill)
-            elif skill.name in usable:
-                used = usable[skill.name].display_path
-                problems.append(f"`{item.display_path}`: `{used}` has the same name and is nearer")
-            else:
-                usable[skill.name] = skill
-        self.usable, self.waiting, self.problems = usable, waiting, problems
+        super().__init__(skill_folders(), parse_skill)
 
     @property
     def for_model(self) -> list[Skill]:

@@ -18,7 +18,7 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.coder.tools.tool import CallSubject, PreparedCall, Tool, ToolFailure
 from accord.errors import AccordError
 from accord.policy.audit_log import DecisionLog, redacted
-from accord.policy.mode_names import Mode
+from accord.policy.mode_names import Mode, narrower
 from accord.policy.permission_store import PermissionStore
 from accord.policy.policy import Policy, only_reads
 from accord.policy.request import ActionRequest, Category, Decision, Grants, SessionDirectories
@@ -264,7 +264,7 @@ class PermissionGate:
                 decision = self._decide_once(request, call.subject)
             else:
                 decision = await asyncio.to_thread(self._decide_once, request, call.subject)
-            if changes == self._changes and request.mode == self._mode():
+            if changes == self._changes and request.mode == self._mode_of(call.subject):
                 return request, decision
 
     def _request(self, tool: Tool, category: Category, subject: CallSubject) -> ActionRequest:
@@ -280,9 +280,14 @@ class PermissionGate:
             url=subject.url,
             read_only=subject.read_only,
             sandboxed=runs_command and subject.sandboxed and self._sandbox.is_effective,
-            mode=self._mode(),
+            mode=self._mode_of(subject),
             grants=self.grants,
         )
+
+    def _mode_of(self, subject: CallSubject) -> Mode:
+        """The mode for a call: that of the session, or the narrower one of the custom agent that makes it."""
+        mode = self._mode()
+        return mode if subject.mode_limit is None else narrower(mode, subject.mode_limit)
 
     def _decide_once(self, request: ActionRequest, subject: CallSubject) -> Decision:
         decision = self.policy.decide(request)

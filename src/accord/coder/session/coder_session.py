@@ -14,13 +14,14 @@ from msgspec import UNSET, Struct, ValidationError, convert, field, to_builtins
 
 from accord.agent.agent_session import AgentSession
 from accord.clock import Clock
+from accord.coder.definitions.definition_folders import agent_folders
 from accord.coder.model_history import HISTORY_RECORD, Message, ModelHistory, apply_entry
 from accord.coder.models.model import Effort, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.session.steering import Steering
-from accord.errors import NotFound, StoreError
+from accord.errors import InvalidParams, NotFound, StoreError
 from accord.paths import config_folder
-from accord.policy.mode_names import MODES, Mode
+from accord.policy.mode_names import MODES, Mode, narrower
 from accord.schema.content import Usage as TurnUsage
 from accord.schema.updates import Cost, PlanEntry, UsageUpdate
 from accord.store.journal import Journal
@@ -28,6 +29,7 @@ from accord.store.records import LogRecord
 
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
+    from accord.coder.definitions.agents import AgentDefinition, AgentSet
     from accord.coder.files.file_checkpoints import FileCheckpoints
     from accord.coder.mcp.host import McpHost
     from accord.coder.resources import CoderResources
@@ -156,6 +158,9 @@ class CoderSession:
         self.has_title: bool = stored.has_title
         self.context_tokens: int = stored.context_tokens
         self.mode_before_plan: Mode = "ask"
+        self.agent: AgentDefinition | None = None
+        """The custom agent that the user chose as the mode, as it was then."""
+        self._mode_before_agent: Mode = narrower("ask", mode_of(resources.first_mode))
         self.mcp: McpHost | None = None
         self.steering: Steering = Steering()
         self.rewind_lock: asyncio.Lock = asyncio.Lock()
@@ -187,6 +192,18 @@ class CoderSession:
 
         store = CheckpointStore(checkpoints_folder(self.resources.options.store), self.id)
         return FileCheckpoints(store, self.agent_session.roots)
+
+    @property
+    def knows_agents(self) -> bool:
+        """Whether there are or were files of custom agents."""
+        return "agents" in self.__dict__
+
+    @cached_property
+    def agents(self) -> "AgentSet":
+        """The custom agents."""
+        from accord.coder.definitions.agents import AgentSet
+
+        return AgentSet()
 
     @cached_property
     def rewinds(self) -> "SessionRewind":
@@ -220,13 +237,29 @@ class CoderSession:
 
     @property
     def mode(self) -> Mode:
-        """The current mode; `ask` if the client set an unknown one."""
-        return mode_of(self.agent_session.mode)
+        """The current mode. A custom agent works in the mode before it, or in a narrower one of its own."""
+        if self.agent is not None:
+            return self.agent.effective_mode(self._mode_before_agent)
+        mode = self.agent_session.mode
+        return mode_of(mode) if mode in MODES else narrower("ask", self._mode_before_agent)
+
+    def first_mode(self, name: str) -> str:
+        """The mode to open the session with: a mode or a custom agent. Reads the agents if there are any."""
+        if agent_folders().exist(self.agent_session.cwd):
+            self.agents.load(self.agent_session.cwd)
+            self.agent = self.agents.usable.get(name)
+        return name if self.agent is not None else mode_of(name)
 
     def before_mode_change(self, mode_id: str) -> None:
-        """Call this before the mode of the session changes."""
-        if mode_id == "plan" and self.mode != "plan":
-            self.mode_before_plan = self.mode
+        """Call this before the mode of the session changes. Raises InvalidParams for an unusable agent."""
+        previous, agent = self.mode, None
+        if mode_id not in MODES and (agent := self.agents.usable.get(mode_id)) is None:
+            raise InvalidParams(f"the agent {mode_id!r} cannot be used: its file is gone, or not trusted")
+        if mode_id == "plan" and previous != "plan":
+            self.mode_before_plan = previous
+        if agent is not None and self.agent is None:
+            self._mode_before_agent = previous
+        self.agent = agent
         # The mode changes only after this call; open permission requests are decided again then.
         asyncio.get_running_loop().call_soon(self._mode_changed)
 

@@ -25,9 +25,9 @@ from accord.coder.permissions.project_files import (
     read_bounded,
     trust_asker,
 )
+from accord.coder.session.definition_commands import AGENTS, SKILLS, SkillCommand, skill_commands
 from accord.coder.session.memory_command import MEMORY
 from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
-from accord.coder.session.skill_commands import SKILLS, SkillCommand, skill_commands
 from accord.coder.session.slash_commands import (
     COMPACT,
     HELP,
@@ -177,7 +177,8 @@ def _parse_command(
 
 
 BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (
-    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, MEMORY, TOOLS, SKILLS, MCP,
+    HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, MEMORY, TOOLS, SKILLS,
+    AGENTS, MCP,
 )  # fmt: skip
 
 
@@ -196,9 +197,10 @@ class CommandRegistry:
         """Read the command files."""
         cwd = self._runtime.session.agent_session.cwd
         user, project = await asyncio.to_thread(_read_commands, cwd)
-        skills = self._runtime.skills
-        await asyncio.to_thread(skills.load, cwd)
-        self.problems = [item for item in (*user, *project) if isinstance(item, str)] + skills.problems
+        definitions = self._runtime.definitions
+        await definitions.load()
+        skills = definitions.skills
+        self.problems = [item for item in (*user, *project) if isinstance(item, str)] + definitions.problems
         owners = {command.name: "the agent's own" for command in BUILT_IN}
         self._user_commands = list(self._with_free_names(_commands_in(user), owners, "yours"))
         self._project_commands = list(self._with_free_names(_commands_in(project), owners, "the project's"))

@@ -18,7 +18,7 @@ from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
 from accord.coder.resources import write_stderr
 from accord.coder.session import session_options
-from accord.coder.session.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState, mode_of
+from accord.coder.session.coder_session import SERVERS_RECORD, CoderSession, StoredSessionState
 from accord.errors import (
     CONFIGURATION,
     BadSettings,
@@ -41,7 +41,6 @@ from accord.store.session_summary import SessionSummary
 
 if TYPE_CHECKING:
     from accord.coder.resources import CoderResources
-    from accord.policy.mode_names import Mode
 
 
 _DRAIN_INTERVAL: Final = 64
@@ -102,7 +101,7 @@ class SessionLifecycle:
                     self._resources, agent_session, journal, choice.model, StoredSessionState()
                 )
                 session.model_is_named = choice.source != "rehearsal"
-                self._publish(agent_session, session, mode_of(self._resources.first_mode))
+                self._publish(agent_session, session, self._resources.first_mode)
                 session.log_choices()
                 self._log_servers(session)
 
@@ -232,7 +231,7 @@ class SessionLifecycle:
             if interrupted:
                 session.history.add(note_message(_INTERRUPTED))
             self._log_changed_servers(session, stored)
-            self._publish(agent_session, session, mode_of(stored.mode or self._resources.first_mode))
+            self._publish(agent_session, session, stored.mode or self._resources.first_mode)
         return state, session
 
     def _read_log(self, session_id: str, journal: Journal) -> tuple[SessionState, StoredSessionState, bool]:
@@ -280,8 +279,8 @@ class SessionLifecycle:
             return False
         return choice.model == model and choice.source != "rehearsal"
 
-    def _publish(self, agent_session: AgentSession, session: CoderSession, mode: "Mode") -> None:
-        agent_session.modes = session_options.modes(mode)
+    def _publish(self, agent_session: AgentSession, session: CoderSession, mode: str) -> None:
+        agent_session.modes = session_options.modes(session, session.first_mode(mode))
         agent_session.config_options = session_options.options(session)
         agent_session.custom_value_options = frozenset((session_options.MODEL,))
         session.journal.append(

@@ -41,10 +41,23 @@ SMALL_CONTEXT: Final = 16_000
 """Agents do not work well with fewer tokens."""
 
 
-def modes(current: Mode) -> SessionModeState:
-    """The available modes."""
+def modes(session: CoderSession, current: str) -> SessionModeState:
+    """The available modes, and the custom agents that can be one."""
     available = [SessionMode(mode, _MODE_NAMES[mode], MODE_DESCRIPTIONS[mode]) for mode in MODES]
+    if session.knows_agents:
+        agents = session.agents.modes
+        if session.agent is not None and all(agent.name != session.agent.name for agent in agents):
+            agents = [*agents, session.agent]  # in use, although its file has changed
+        available += [SessionMode(agent.name, f"Agent {agent.name}", agent.description) for agent in agents]
     return SessionModeState(current, available)
+
+
+async def offer_agents(session: CoderSession) -> None:
+    """Offer the custom agents as modes, if they have changed."""
+    agent_session = session.agent_session
+    now = modes(session, agent_session.mode or session.mode)
+    if agent_session.modes is not None and now.available_modes != agent_session.modes.available_modes:
+        await agent_session.change_modes(now)
 
 
 def options(session: CoderSession) -> list[SessionConfigOption]:

@@ -5,7 +5,7 @@ A command replies itself, or gives the model a prompt. Replies are in the sessio
 history.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
@@ -15,11 +15,10 @@ from accord.coder.context.user_prompt import fitted_parts
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import Tool
 from accord.errors import AccordError, RpcError
-from accord.policy.mode_names import MODES, Mode
 from accord.policy.request import MODE_DESCRIPTIONS
 from accord.safe_text import one_line
 from accord.schema.content import ContentBlock, TextContent
-from accord.schema.session_requests import SessionConfigSelect, SessionConfigSelectOption
+from accord.schema.session_requests import SessionConfigSelect, SessionConfigSelectOption, SessionMode
 from accord.text_width import count_text
 
 if TYPE_CHECKING:
@@ -229,17 +228,22 @@ MCP: Final = BuiltInCommand(
 
 async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/mode`: list the modes, or change to the named one."""
-    current = runtime.session.mode
+    session = runtime.session
+    modes = session.agent_session.modes
+    offered = modes.available_modes if modes is not None else []
+    current = session.agent_session.mode or session.mode
     if not text:
-        return CommandReply(_mode_list(current))
+        return CommandReply(_mode_list(current, offered))
     name = "-".join(text.casefold().replace("_", " ").replace("-", " ").split())
-    mode = _find_mode(name)
+    mode = next((mode for mode in offered if mode.id in (name, text.strip())), None)
     if mode is None:
-        return CommandReply(f"There is no mode `{one_line(text, 60)}`; the modes are {', '.join(MODES)}.")
-    if mode == current:
-        return CommandReply(f"The mode is already `{mode}`.")
-    await _change_mode(mode, turn, runtime)
-    return CommandReply(f"The mode is `{mode}` now. {MODE_DESCRIPTIONS[mode]}")
+        names = ", ".join(mode.id for mode in offered)
+        return CommandReply(f"There is no mode `{one_line(text, 60)}`; the modes are {names}.")
+    if mode.id == current:
+        return CommandReply(f"The mode is already `{mode.id}`.")
+    await _change_mode(mode.id, turn, runtime)
+    limit = "" if session.agent is None else f" It works in the mode `{session.mode}`."
+    return CommandReply(f"The mode is `{mode.id}` now. {mode.description}{limit}")
 
 
 async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply | ModelPrompt:
@@ -253,23 +257,16 @@ async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
     return CommandReply(f"{state} {MODE_DESCRIPTIONS['plan']} Describe what to plan.")
 
 
-async def _change_mode(mode: Mode, turn: Turn, runtime: "SessionRuntime") -> None:
+async def _change_mode(mode: str, turn: Turn, runtime: "SessionRuntime") -> None:
     runtime.session.before_mode_change(mode)  # before the change: it saves the previous mode
     await turn.set_mode(mode)
 
 
-def _find_mode(name: str) -> Mode | None:
-    for mode in MODES:
-        if mode == name:
-            return mode
-    return None
-
-
-def _mode_list(current: Mode) -> str:
+def _mode_list(current: str, offered: Sequence[SessionMode]) -> str:
     lines = ["Modes (the current one is marked):", ""]
     lines += [
-        f"- `{mode}`{' **(current)**' if mode == current else ''}: {MODE_DESCRIPTIONS[mode]}"
-        for mode in MODES
+        f"- `{mode.id}`{' **(current)**' if mode.id == current else ''}: {mode.description}"
+        for mode in offered
     ]
     return "\n".join([*lines, "", "Choose one with `/mode name`."])
 

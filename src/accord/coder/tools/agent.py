@@ -15,6 +15,7 @@ class AgentArguments(ToolArguments):
         str,
         Meta(min_length=1, description="The whole task: the sub-agent knows nothing of this conversation."),
     ]
+    agent: Annotated[str | None, Meta(description="Which agent does it; one like you, if left out.")] = None
     description: Annotated[str | None, Meta(description="The task in a few words, for the user.")] = None
 
 
@@ -24,9 +25,12 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCa
     async def run(report: Report) -> ToolOutcome:
         if context.delegate is None:
             raise ToolFailure("there are no sub-agents here", "do the task yourself")
-        return await context.delegate(Delegation(title, arguments.prompt), report)
+        return await context.delegate(Delegation(title, arguments.prompt, arguments.agent), report)
 
-    return PreparedCall(title=one_line(f"Delegate: {title}"), subject=CallSubject(asks_itself=True), run=run)
+    name = "" if arguments.agent is None else f" to {one_line(arguments.agent, 60)}"
+    return PreparedCall(
+        title=one_line(f"Delegate{name}: {title}"), subject=CallSubject(asks_itself=True), run=run
+    )
 
 
 AGENT: Final = BuiltInTool("agent", "execute", "execute", AgentArguments, prepare)

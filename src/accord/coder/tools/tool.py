@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from accord.coder.model_history import Part, TextPart
 from accord.errors import AccordError
+from accord.policy.mode_names import Mode
 from accord.schema.content import Content, TextContent, ToolCallContent, ToolCallLocation, ToolKind
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class CallSubject:
     """Whether the command runs in the sandbox."""
     asks_itself: bool = False
     """Whether each act of the call is a call of its own, with its own permission."""
+    mode_limit: Mode | None = None
+    """The widest mode for the call, if it is made by a custom agent that has one."""
     ask_reason: str = ""
     """Why the user must be asked even if the policy allows the call: a hook said so."""
 

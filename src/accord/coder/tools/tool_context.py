@@ -106,6 +106,8 @@ class Delegation:
 
     title: str
     prompt: str
+    agent: str | None = None
+    """The name of a custom agent."""
 
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]

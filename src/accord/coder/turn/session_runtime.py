@@ -3,18 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
-from accord.coder.context.compaction import ASSUMED_SIZE
 from accord.coder.context.context_budget import ContextBudget
-from accord.coder.context.history_summary import loaded_skills
 from accord.coder.context.session_title import write_title
 from accord.coder.context.system_prompt import SystemPromptBuilder
 from accord.coder.context.user_prompt import fitted_parts, parts_of, title_of
-from accord.coder.definitions.skills import SkillSet
+from accord.coder.definitions.agents import AgentDefinition
+from accord.coder.definitions.session_definitions import SessionDefinitions
 from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.model_history import (
     ModelHistory,
@@ -42,12 +40,10 @@ from accord.coder.session.command_registry import CommandRegistry
 from accord.coder.session.session_options import check_window
 from accord.coder.session.slash_commands import ModelPrompt
 from accord.coder.tools import built_in_tools
-from accord.coder.tools.builtin_tool import ToolWithChoices
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
-from accord.coder.tools.skill import SKILL
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
-from accord.coder.tools.tool_context import CommandSandbox, SetPlan, ToolContext, UseSkill
+from accord.coder.tools.tool_context import CommandSandbox, SetPlan, ToolContext
 from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
@@ -103,8 +99,10 @@ class SessionRuntime:
         self.read_files: ReadFiles = ReadFiles()
         self.commands: CommandRegistry = CommandRegistry(self)
         self.context_budget: ContextBudget = ContextBudget(self, session.history)
-        self.skills: SkillSet = SkillSet()
-        self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(session, self.sandbox, self.skills)
+        self.definitions: SessionDefinitions = SessionDefinitions(session, self.gate)
+        self.prompt_builder: SystemPromptBuilder = SystemPromptBuilder(
+            session, self.sandbox, self.definitions.skills
+        )
         self.project: ProjectFiles | None = None
         """The project files that change the agent's behavior, once they were looked for."""
         self.hooks: SessionHooks | None = None
@@ -213,7 +211,7 @@ class SessionRuntime:
         await self._set_title(turn)
         await self.prompt_builder.build(model.context_size)
         self._allow_temp_folder()
-        self._allow_skill_folders()
+        self.definitions.allow_folders(session.history.messages)
         context = self.context(turn, model)
         helper = await self.small_model(model)
         helper_context = replace(context, sees_images=helper.sees_images)
@@ -258,8 +256,9 @@ class SessionRuntime:
         *,
         usage: UsageTotal,
         excluded_tools: tuple[str, ...] = (),
+        agent: AgentDefinition | None = None,
     ) -> AgentLoop:
-        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools."""
+        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools, and may be a custom agent."""
         session = self.session
         is_session = history is session.history
         budget = self.context_budget if is_session else ContextBudget(self, history)
@@ -273,8 +272,8 @@ class SessionRuntime:
                 await self.report_usage(model)
                 self._check_window()
 
-        context = replace(context, use_skill=self._skill_loader(history, model))
-        tool_runner = self.tool_runner(context, excluded_tools)
+        context = replace(context, use_skill=self.definitions.skill_loader(history, model))
+        tool_runner = self.tool_runner(context, excluded_tools, agent)
         resources = session.resources
         limits = UsageBudget(resources.options.budgets, resources.config, usage, session.usage)
 
@@ -297,7 +296,7 @@ class SessionRuntime:
             system=self.prompt_builder.text,
             collect_notes=collect_notes,
             budget=limits,
-            request_limit=limits.requests() if is_session else limits.subagent_requests(),
+            request_limit=limits.requests() if is_session else limits.subagent_requests(agent),
             may_end=may_end,
             on_stop=self._stop_hook(is_session),
             effort=session.effort,
@@ -316,7 +315,9 @@ class SessionRuntime:
 
         return on_stop
 
-    def tool_runner(self, context: ToolContext, excluded_tools: tuple[str, ...] = ()) -> ToolRunner:
+    def tool_runner(
+        self, context: ToolContext, excluded_tools: tuple[str, ...] = (), agent: AgentDefinition | None = None
+    ) -> ToolRunner:
         """The tools, in this context."""
 
         async def tool_context(tool: Tool) -> ToolContext:
@@ -344,24 +345,29 @@ class SessionRuntime:
             return outcome
 
         return ToolRunner(
-            lambda: self.tools(excluded_tools), tool_context, self.gate, before_run, after_run, self.hooks
+            lambda: self.tools(excluded_tools, agent),
+            tool_context,
+            self.gate,
+            before_run,
+            after_run,
+            self.hooks,
+            agent.mode if agent is not None else None,
         )
 
-    def tools(self, excluded_tools: tuple[str, ...] = ()) -> dict[str, Tool]:
-        """The tools that are available now."""
+    def tools(
+        self, excluded_tools: tuple[str, ...] = (), agent: AgentDefinition | None = None
+    ) -> dict[str, Tool]:
+        """The tools that are available now, to a custom agent if one is given."""
         excluded_names = [*excluded_tools]
         if self.session.mode != "plan":
             excluded_names.append("leave_plan_mode")
         if self.search is None:
             excluded_names.append("web_search")
         tools = {name: tool for name, tool in self.own_tools.items() if name not in excluded_names}
-        if tools.pop(SKILL.name, None) is not None and self.skills.for_model:
-            names = tuple(skill.name for skill in self.skills.for_model)
-            tools[SKILL.name] = ToolWithChoices(SKILL, "name", names)
         servers = self.session.mcp
         if servers is not None:
             tools |= {name: tool for name, tool in servers.tools.items() if name not in tools}
-        return tools
+        return self.definitions.tools(tools, agent)
 
     def context(self, turn: Turn, model: Model) -> ToolContext:
         """The tool context of this turn."""
@@ -390,9 +396,12 @@ class SessionRuntime:
     async def model(self) -> Model:
         """The chosen model. Raises ModelError."""
         session = self.session
-        return await session.resources.models.resolve_with_fallbacks(
+        model = await session.resources.models.resolve_with_fallbacks(
             session.model, named=session.model_is_named
         )
+        if session.agent is None or session.agent.model is None:
+            return model
+        return await self.definitions.model(session.agent, model, await self.small_model(model))
 
     async def small_model(self, model: Model) -> Model:
         """The cheaper model for summaries, titles and sub-agents, with `model` behind it; else `model`."""
@@ -434,33 +443,6 @@ class SessionRuntime:
         roots = self.gate.directories.roots
         if folder is not None and folder not in roots:
             self.gate.directories = replace(self.gate.directories, roots=(*roots, folder))
-
-    def _allow_skill_folders(self) -> None:
-        """Let tools read the files beside the loaded skills."""
-        headings = [text.partition("\n")[0] for text in loaded_skills(self.session.history.messages)]
-        for skill in self.skills.usable.values():
-            if any(skill.heading in heading for heading in headings):
-                self.allow_reading(skill.folder)
-
-    def allow_reading(self, folder: str) -> None:
-        """Let tools read a folder outside the session's folders without a question."""
-        path = Path(folder)
-        if path not in self.gate.directories.readable:
-            readable = (*self.gate.directories.readable, path)
-            self.gate.directories = replace(self.gate.directories, readable=readable)
-
-    def _skill_loader(self, history: ModelHistory, model: Model) -> UseSkill:
-        """Load skills for the loop with this history."""
-        window = model.context_size or ASSUMED_SIZE
-
-        async def use_skill(name: str, arguments: str) -> str:
-            skill, text = await asyncio.to_thread(
-                self.skills.load_for_model, name, arguments, list(history.messages), window
-            )
-            self.allow_reading(skill.folder)
-            return text
-
-        return use_skill
 
     def _plan_setter(self, turn: Turn) -> SetPlan:
         async def set_plan(entries: Sequence[PlanEntry]) -> None:

@@ -392,6 +392,11 @@ class _TaskDelegate:
 
     async def __call__(self, task: Delegation, report: Report) -> ToolOutcome:
         """Run the task. Failures become the outcome; cancelling this ends the sub-agent."""
+        runtime, agent, model = self._runtime, None, self._model
+        if task.agent is not None:
+            agent = runtime.definitions.subagent(task.agent)
+            model = await runtime.definitions.model(agent, await runtime.model(), model)
+        rules = [SUBAGENT_RULES, *((agent.instructions(),) if agent is not None else ())]
         steps = SubagentSteps()
         stoppable = _StoppableLoop()
         child = self._turn.subagent(task.title, cancel=stoppable.stop)
@@ -401,16 +406,18 @@ class _TaskDelegate:
             read_files=ReadFiles(),
             ask_user=None,
             delegate=None,
+            sees_images=model.sees_images,
             set_plan=None,
             leave_plan_mode=None,
         )
-        loop = self._runtime.agent_loop(
+        loop = runtime.agent_loop(
             SubagentOutput(self._turn, child, steps),
-            self._model,
-            ModelHistory(messages=[note_message(SUBAGENT_RULES), user_message(task.prompt)]),
+            model,
+            ModelHistory(messages=[*map(note_message, rules), user_message(task.prompt)]),
             context,
             usage=self._usage,
             excluded_tools=_EXCLUDED_TOOLS,
+            agent=agent,
         )
         reporter = asyncio.ensure_future(_report_steps(steps, report, context))
         try:

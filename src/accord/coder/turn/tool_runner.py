@@ -24,6 +24,7 @@ from accord.coder.tools.patch_calls import calls_of_patch, patch_of
 from accord.coder.tools.tool import PreparedCall, Report, Tool, ToolFailure, ToolOutcome, ToolProgress
 from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError
+from accord.policy.mode_names import Mode
 from accord.policy.request import Decision
 from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent, ToolKind
@@ -201,15 +202,18 @@ class ToolRunner:
         before_run: Callable[[Tool, PreparedCall], Awaitable[None]] | None = None,
         after_run: Callable[[Tool, PreparedCall, ToolOutcome], Awaitable[ToolOutcome]] | None = None,
         hooks: "SessionHooks | None" = None,
+        mode_limit: Mode | None = None,
     ) -> None:
         """`tools` returns the current tools: they may change between requests.
 
         `context` returns the context of a tool; for commands that includes the sandbox. `before_run` is
-        called before each allowed call, `after_run` after it: it may add to the outcome.
+        called before each allowed call, `after_run` after it: it may add to the outcome. `mode_limit` is the
+        widest mode for these calls.
         """
         self._before_run = before_run
         self._after_run = after_run
         self._hooks = hooks
+        self._mode_limit = mode_limit
         self._tools = tools
         self._context = context
         self._gate = gate
@@ -335,7 +339,10 @@ class ToolRunner:
         if tool is None:
             return await _refuse(use, unknown_tool(use.name, self._tools()), output, use.name[:100] or "tool")
         try:
-            return _PreparedUse(use, tool, await tool.prepare(use.arguments, await self._context(tool)))
+            call = await tool.prepare(use.arguments, await self._context(tool))
+            if self._mode_limit is not None:
+                call = replace(call, subject=replace(call.subject, mode_limit=self._mode_limit))
+            return _PreparedUse(use, tool, call)
         except ToolFailure as failure:
             return await _refuse(use, str(failure), output, tool.name, failure.shown)
         except AccordError as error:

@@ -1,10 +1,13 @@
 """Budgets: limits of the cost, the tokens and the model requests of a turn and of a session."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord.coder.session.coder_session import UsageTotal
 from accord.coder.user_config import Config
+
+if TYPE_CHECKING:
+    from accord.coder.definitions.agents import AgentDefinition
 
 _PRICE_UNKNOWN: Final = "the price of the model is unknown, so the limit cannot be kept"
 
@@ -33,9 +36,12 @@ class UsageBudget:
         limit, source = self._limit("turn", "requests")
         return RequestLimit(int(limit or 1), source)
 
-    def subagent_requests(self) -> "RequestLimit":
-        """The limit of model requests of one sub-agent."""
-        return RequestLimit(self._config.turn.subagent_requests, "subagent_requests in [turn] of the config")
+    def subagent_requests(self, agent: "AgentDefinition | None" = None) -> "RequestLimit":
+        """The limit of model requests of one sub-agent. That of a custom agent only lowers it."""
+        limit = self._config.turn.subagent_requests
+        if agent is not None and agent.requests is not None and agent.requests < limit:
+            return RequestLimit(agent.requests, agent.display_path)
+        return RequestLimit(limit, "subagent_requests in [turn] of the config")
 
     def reached(self) -> str | None:
         """The limit that is used up, for the user; None while another request may be sent."""

@@ -1,11 +1,13 @@
-"""Skills as slash commands, and `/skills`, which lists them and asks about those of the project."""
+"""Skills as slash commands; `/skills` and `/agents`, which list the files and ask about the project's."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.agent.turn import Turn
 from accord.coder.context.compaction import ASSUMED_SIZE
+from accord.coder.definitions.agents import AgentDefinition
+from accord.coder.definitions.definition_files import DefinitionSet
 from accord.coder.definitions.skills import Skill
 from accord.coder.model_history import TextPart
 from accord.coder.permissions.project_files import ProjectFile, ProjectFiles, ask_trust, trust_asker
@@ -56,16 +58,20 @@ class SkillCommand:
                     f"`/{self.name}` was not used: it is a file of the project, `{skill.display_path}`, "
                     "and you have not trusted it. Type it again to be asked again."
                 )
-            found = next((one for one in runtime.skills.usable.values() if one.path == skill.path), None)
+            found = next(
+                (one for one in runtime.definitions.skills.usable.values() if one.path == skill.path), None
+            )
             if found is None:
-                problems = [line for line in runtime.skills.problems if skill.display_path in line]
+                problems = [
+                    line for line in runtime.definitions.skills.problems if skill.display_path in line
+                ]
                 return CommandReply("\n".join(["The skill is trusted, but cannot be used:", *problems]))
             skill = found
         if not skill.for_user:
             return CommandReply(f"The skill `{skill.name}` is trusted now. Only the model loads it.")
         model = await runtime.model()
         prompt = skill.prompt(text, model.context_size or ASSUMED_SIZE)
-        runtime.allow_reading(skill.folder)
+        runtime.definitions.allow_reading(skill.folder)
         typed = f"/{skill.name} {text}".strip()
         return ModelPrompt((TextPart(prompt), TextPart(typed), *await attachments(turn, runtime)))
 
@@ -85,27 +91,74 @@ def skill_commands(skills: Sequence[Skill], taken: Collection[str]) -> list[Skil
 
 async def run_skills(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
     """`/skills`: list the skills; `/skills trust`: ask about those of the project."""
-    skills = runtime.skills
-    if text.strip() == "trust":
-        files = [skill.untrusted for skill in skills.waiting if skill.untrusted is not None]
-        if not files:
-            return CommandReply("There is nothing to trust: no skill of this project waits for it.")
-        if not await _ask(turn, runtime, files):
-            return CommandReply("Nothing was trusted. Type `/skills trust` to be asked again.")
+    skills = runtime.definitions.skills
     lines = [f"- {_skill_line(skill)}" for skill in skills.usable.values()]
     if not lines and not skills.waiting and not skills.problems:
         return CommandReply(
             "There are no skills. A skill is a folder with a `SKILL.md`, for example in `.agents/skills/` of "
             "the project or of your home folder."
         )
-    if lines:
-        lines = ["Skills:", "", *lines, ""]
-    if skills.waiting:
-        waiting = [f"- `{skill.name}` in `{skill.display_path}`" for skill in skills.waiting]
-        lines += ["Of this project, not used before you trust them (`/skills trust`):", "", *waiting, ""]
-    if skills.problems:
-        lines += ["Remarks:", "", *(f"- {problem}" for problem in skills.problems)]
-    return CommandReply("\n".join(lines).rstrip())
+    if text.strip() != "trust":
+        return _reply("skills", lines, skills)
+    if (problem := await _trust_waiting(turn, runtime, skills, "skills")) is not None:
+        return problem
+    return _reply("skills", [f"- {_skill_line(skill)}" for skill in skills.usable.values()], skills)
+
+
+async def run_agents(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/agents`: list the custom agents; `/agents trust`: ask about those of the project."""
+    agents = runtime.session.agents
+    lines = [f"- {_agent_line(agent)}" for agent in agents.usable.values()]
+    if not lines and not agents.waiting and not agents.problems:
+        return CommandReply(
+            "There are no custom agents. One is a Markdown file, for example in `.accord/agents/` of the "
+            "project, or in `agents/` of your config folder."
+        )
+    if text.strip() != "trust":
+        return _reply("agents", lines, agents)
+    if (problem := await _trust_waiting(turn, runtime, agents, "agents")) is not None:
+        return problem
+    return _reply("agents", [f"- {_agent_line(agent)}" for agent in agents.usable.values()], agents)
+
+
+async def _trust_waiting(
+    turn: Turn, runtime: "SessionRuntime", definitions: DefinitionSet[Any], kind: str
+) -> CommandReply | None:
+    """Ask about the files of the project that wait for trust. Returns the reply if nothing changed."""
+    files = [one.untrusted for one in definitions.waiting if one.untrusted is not None]
+    if not files:
+        return CommandReply(f"There is nothing to trust: none of this project's {kind} waits for it.")
+    if not await _ask(turn, runtime, files):
+        return CommandReply(f"Nothing was trusted. Type `/{kind} trust` to be asked again.")
+    await runtime.offer_commands()
+    return None
+
+
+def _reply(kind: str, lines: Sequence[str], definitions: DefinitionSet[Any]) -> CommandReply:
+    shown = [f"{kind.capitalize()}:", "", *lines, ""] if lines else []
+    if definitions.waiting:
+        waiting = [f"- `{one.name}` in `{one.display_path}`" for one in definitions.waiting]
+        shown += [f"Of this project, not used before you trust them (`/{kind} trust`):", "", *waiting, ""]
+    if definitions.problems:
+        shown += ["Remarks:", "", *(f"- {problem}" for problem in definitions.problems)]
+    return CommandReply("\n".join(shown).rstrip())
+
+
+def _agent_line(agent: AgentDefinition) -> str:
+    marks = [f"in `{agent.display_path}`"]
+    if agent.mode is not None:
+        marks.append(f"at most mode `{agent.mode}`")
+    if agent.model is not None:
+        marks.append(f"model `{agent.model}`")
+    if agent.tools.allowed is not None:
+        marks.append(f"tools: {', '.join(agent.tools.allowed) or 'none'}")
+    if agent.tools.denied:
+        marks.append(f"without {', '.join(agent.tools.denied)}")
+    if not agent.as_mode:
+        marks.append("only for sub-agents")
+    if not agent.as_subagent:
+        marks.append("only as a mode")
+    return f"`{agent.name}`: {agent.description} ({'; '.join(marks)})"
 
 
 def _skill_line(skill: Skill) -> str:
@@ -128,6 +181,9 @@ async def _ask(turn: Turn, runtime: "SessionRuntime", untrusted: Sequence[Projec
     return True
 
 
+AGENTS: Final = BuiltInCommand(
+    "agents", "Show the custom agents, or trust those of this project", "[trust]", run_agents
+)
 SKILLS: Final = BuiltInCommand(
     "skills", "Show the skills, or trust those of this project", "[trust]", run_skills
 )
