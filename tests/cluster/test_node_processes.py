@@ -100,10 +100,14 @@ async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServ
                     if "waiting" in str(event):
                         a.signal(signal.SIGKILL)
 
+            assert session.state.node == "a"
             with pytest.raises(RpcError, match="node a of the session does not answer: it does not run"):
                 await kill_the_owner_during_a_turn()
             answer = await session.ask("count 3")
             assert answer.text == "0 1 2 "
+            assert session.state.node == "b"
+            notices = [notice.title for notice in session.state.notices]
+            assert notices == ["Node a does not answer", "Moved to b; the turn was interrupted."]
             texts = [message.text for message in session.state.messages]
             assert texts == ["count 3", "0 1 2 ", "wait", "waiting", "count 3", "0 1 2 "]
 
@@ -165,6 +169,13 @@ async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_los
         assert await asyncio.to_thread(main, ["cluster", "drain", name, "--cluster", server.url]) == 0
         return capsys.readouterr().out
 
+    async def list_sessions(at: GatewayProcess) -> str:
+        words = ["sessions", "list", "--url", at.websocket, "--cwd", str(project)]
+        assert await asyncio.to_thread(main, words) == 0
+        id, _, _, *title = capsys.readouterr().out.split()
+        return " ".join([id, *title])
+
+    monkeypatch.setenv("ACCORD_TOKEN", token)
     with node(server, home, prefix, "b", **shared) as b:
         async with client(b, token) as at_b:
             with node(server, home, prefix, "a", **shared) as a:
@@ -172,6 +183,7 @@ async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_los
                     first = await at_a.new_session(project)
                     await first.ask("count 3")
                 session = await at_b.load_session(first.id, project)
+                assert await list_sessions(b) == f"{first.id} count 3 (at a)"
                 assert "Node a has given its sessions up" in await drain("a")
                 a.signal(signal.SIGTERM)
                 a.wait_for("the gateway has stopped")

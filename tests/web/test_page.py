@@ -1,5 +1,6 @@
 """The gateway's page: its unit tests, and scenarios in Chromium with a real gateway and the coding agent."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -200,3 +201,29 @@ def test_page_shows_the_truth_after_a_restart_of_the_gateway(browser: Browser, t
                 if not restarted.done():
                     os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
             restarted.result()
+
+
+async def test_a_page_shows_that_the_node_of_its_session_was_lost(browser: Browser, tmp_path: Path) -> None:
+    pytest.importorskip("nats")
+    from tests.cluster.nats_servers import nats_server
+    from tests.cluster.test_node_processes import client, new_shared_token, node
+
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    (project / ".accord-volume").write_text("v1")
+    shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
+    with nats_server(tmp_path / "nats") as server:
+        prefix = server.settings().prefix
+        token = await new_shared_token(server, prefix)
+        with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
+            async with client(a, token) as at_a:
+                session = await at_a.new_session(project)
+                await session.ask("count 3")
+                await asyncio.to_thread(
+                    browser.run,
+                    "a node is lost during a turn",
+                    b,
+                    project,
+                    link=f"{b.url}/#token={token}",
+                    killCommand=["kill", "-9", str(a.pid)],
+                )

@@ -31,12 +31,13 @@ export class BrowserTest {
   pages = [];
   contexts = [];
 
-  constructor(browser, { link, folder, readOnlyToken, revokeCommand }) {
+  constructor(browser, { link, folder, readOnlyToken, revokeCommand, killCommand }) {
     this.browser = browser;
     this.link = link;
     this.folder = folder;
     this.readOnlyToken = readOnlyToken;
     this.revokeCommand = revokeCommand;
+    this.killCommand = killCommand;
   }
 
   async open() {

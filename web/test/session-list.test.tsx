@@ -43,6 +43,7 @@ function session(index: number): ListedSession {
     clients: 0,
     live: false,
     owner: index === 2 ? "http://127.0.0.1:8766" : null,
+    node: index === 2 ? "b1" : null,
   };
 }
 

@@ -144,12 +144,17 @@ def session_values(options: argparse.Namespace, command: tuple[str, ...]) -> dic
 
 def check_session_options(options: argparse.Namespace) -> None:
     """Raise UsageError for session options that contradict each other."""
+    check_remote_options(options)
+    if options.newest and options.session is not None:
+        raise UsageError("--continue and --session exclude each other; use one of them")
+
+
+def check_remote_options(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that do not go with `--url`, or only with it."""
     if options.url is None and options.token_file is not None:
         raise UsageError("--token-file needs --url; local agents take no token")
     if options.url is not None and options.env:
         raise UsageError("--env does not reach an agent at --url; set the variable where that agent runs")
-    if options.newest and options.session is not None:
-        raise UsageError("--continue and --session exclude each other; use one of them")
 
 
 def add_trust_option(parser: Parser) -> None:

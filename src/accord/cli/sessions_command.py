@@ -14,12 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from accord import __version__
-from accord.cli.agent_choice import choose_agent
+from accord.cli.agent_choice import choose_agent, configured_remote_agent
 from accord.cli.command_parser import (
     Parser,
     add_env_option,
     add_trust_option,
     agent_folder,
+    check_remote_options,
     existing_folder,
     find_subcommand,
     is_terminal,
@@ -62,6 +63,7 @@ from accord.trace.redaction import command_line_text
 if TYPE_CHECKING:
     from accord.frontend.session_search import SearchHit, SearchMatch
     from accord.gateway.contracts import SessionOwner
+    from accord.wire.remote.address import RemoteLauncher
 
 FORMAT: Final = "accord.session"
 VERSION: Final = 1
@@ -83,7 +85,7 @@ async def _list(options: Namespace) -> int:
     async with _sessions(options) as stored:
         entries = await stored.list(None if options.all else options.cwd)
     entries = [entry for entry in entries if options.archived or not entry.archived]
-    owners = _gateway_owners()
+    owners = _gateway_owners() if options.remote is None else {}
     if options.json:
         print(json_text([list_entry_json(entry, owners) for entry in entries]))
         return 0
@@ -307,6 +309,8 @@ def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> 
     parser = Parser(f"accord sessions {name}", _COMMANDS[name][0])
     add_options(parser)
     parser.option("-a --agent NAME", "agent from `accord agents list` (default: the default agent)")
+    parser.option("--url URL", "address of a remote agent, for example of `accord serve`")
+    parser.option("--token-file F", "file with the token for --url (default: ACCORD_TOKEN)")
     parser.option("--cwd DIR", "folder of the sessions (default: the current one)", default=".")
     parser.option("--recorded", "use only the local recordings; start no agent")
     parser.option("--json", "print JSON")
@@ -315,8 +319,25 @@ def _read_options(name: str, add_options: _AddOptions, words: Sequence[str]) -> 
     own_words, command = split_command(words)
     options = parser.parse_args(own_words)
     options.command = command
-    options.cwd = (existing_folder if options.recorded else agent_folder)("--cwd", options.cwd)
+    check_remote_options(options)
+    options.remote = None if options.url is None else _remote(options)
+    if options.recorded:
+        options.cwd = existing_folder("--cwd", options.cwd)
+    else:
+        options.cwd = agent_folder("--cwd", options.cwd, remote=options.url is not None)
     return options
+
+
+def _remote(options: Namespace) -> "RemoteLauncher":
+    """How to reach the agent of `--url`. Raises UsageError for options that do not go with it."""
+    if options.command or options.agent is not None:
+        other = f"-a {options.agent}" if options.agent is not None else f"-- {options.command[0]}"
+        raise UsageError(f"--url and {other} both name an agent; use one of them")
+    if options.recorded:
+        raise UsageError("--url asks an agent, and --recorded asks none; use one of them")
+    from accord.cli.agent_choice import remote_launcher
+
+    return remote_launcher(options.url, options.token_file)
 
 
 @asynccontextmanager
@@ -326,11 +347,16 @@ async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
         if options.recorded:
             yield StoredSessions(_recorded_name(options), records, _print_note)
             return
-        agent = choose_agent(
-            options.agent, options.command, options.cwd, trust=options.trust, env=read_env(options.env)
-        )
+        if options.remote is not None:
+            agent = configured_remote_agent(options.remote)
+        else:
+            agent = choose_agent(
+                options.agent, options.command, options.cwd, trust=options.trust, env=read_env(options.env)
+            )
         try:
-            async with open_stored_sessions(agent, options.cwd, records, _print_note) as stored:
+            async with open_stored_sessions(
+                agent, options.cwd, records, _print_note, options.remote
+            ) as stored:
                 yield stored
             if failure:
                 _print_note(failure)
@@ -404,6 +430,7 @@ def _details(transcript: StoredTranscript) -> list[tuple[str, str]]:
         ("title", one_line(clean_line(transcript.title or ""))),
         ("agent", one_line(entry.agent)),
         ("folder", one_line(entry.cwd)),
+        ("node", one_line(clean_line(entry.node))),
         ("last used", entry.when),
         ("state", transcript.running_text),
         ("from", "the agent" if transcript.source == "agent" else "the local recording"),
@@ -426,6 +453,8 @@ def _row(
     marks = [title, "(archived)" if entry.archived else ""]
     if (owner := owners.get((entry.agent, entry.session_id))) is not None:
         marks.append(f"(open in {owner})")
+    elif entry.node:
+        marks.append(f"(at {one_line(entry.node, 80)})")
     elif entry.running_in is not None:
         marks.append(f"(open in process {entry.running_in})")
     return (*cells, " ".join(filter(None, marks)))
@@ -464,6 +493,7 @@ def list_entry_json(
         "source": entry.source,
         **({} if owner is None else {"owner": to_builtins(owner)}),
         **({} if entry.running_in is None else {"runningIn": entry.running_in}),
+        **({"node": entry.node} if entry.node else {}),
     }
 
 

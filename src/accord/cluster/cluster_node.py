@@ -268,7 +268,7 @@ class ClusterNode:
     def log_waits(self, agent: str, session_id: str, waits: bool) -> None:
         if waits:
             LOG.warning("session %s: the NATS servers do not answer; its frames wait", session_id)
-            self._show(agent, session_id, "warning", "The storage waits.", "The NATS servers do not answer.")
+            self._show(agent, session_id, "warning", "The storage waits", "The NATS servers do not answer.")
         else:
             self._show(agent, session_id, "info", "The storage answers again.", "")
 
@@ -280,7 +280,7 @@ class ClusterNode:
         self._gateway.cancel(session, str(error))
         if isinstance(error, SessionMoved):
             self._tasks.start(self._close_moved(self._gateway, session))
-        self._show(agent, session_id, "error", "The session cannot be written here.", str(error))
+        self._show(agent, session_id, "error", "The session cannot be written here", str(error))
 
     async def _close_moved(self, gateway: Gateway, session: LiveSession) -> None:
         """Close a session that another node has; kill an agent that does not end its turn."""

@@ -4,6 +4,7 @@ Reads only: nothing is created or changed.
 """
 
 import asyncio
+from collections import Counter
 from datetime import datetime
 from typing import Any, Final
 
@@ -195,15 +196,14 @@ async def _owned_sessions(index: Bucket, findings: list[str]) -> dict[str, int]:
     class Owned(Struct):
         node: str
 
-    owned: dict[str, int] = {}
+    nodes: dict[str, str] = {}
     try:
         async for entry in index.entries():
             if entry.value is not None:
-                node = msgspec.json.decode(entry.value, type=Owned).node
-                owned[node] = owned.get(node, 0) + 1
+                nodes[entry.key] = msgspec.json.decode(entry.value, type=Owned).node
     except (StoreError, msgspec.MsgspecError) as error:
         findings.append(f"The session index cannot be read: {error}.")
-    return owned
+    return Counter(nodes.values())
 
 
 async def _nodes(
@@ -215,12 +215,15 @@ async def _nodes(
 ) -> list[NodeReport]:
     bucket = Bucket(jetstream, names.bucket("nodes"))
     nodes: list[NodeReport] = []
-    entries: list[BucketEntry] = []
+    found: dict[str, BucketEntry] = {}
     try:
-        entries = [entry async for entry in bucket.entries() if entry.value is not None]
+        # A node that renews its lease meanwhile is read twice.
+        found = {entry.key: entry async for entry in bucket.entries()}
     except StoreError as error:
         findings.append(f"The registry of nodes cannot be read: {error}.")
-    for entry in entries:
+    for entry in found.values():
+        if entry.value is None:
+            continue
         node = decoded_node(entry)
         if node is None:
             findings.append(f"The registry entry of node {entry.key} is damaged.")

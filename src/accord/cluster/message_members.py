@@ -48,6 +48,18 @@ def with_id(frame: IncomingFrame, id: RequestId) -> IncomingFrame:
     return IncomingFrame(body, parse_envelope(body))
 
 
+def with_node(body: bytes, node: str) -> bytes:
+    """A response whose result also names the node of the session; an error is not changed."""
+    members = members_of(body)
+    if "result" not in members:
+        return body
+    result = members_of(members["result"])
+    meta = members_of(result.get("_meta", Raw(b"{}")))
+    accord = members_of(meta.get("accord", Raw(b"{}")))
+    named: dict[str, Any] = {**meta, "accord": {**accord, "node": node}}
+    return encode({**members, "result": {**result, "_meta": named}})
+
+
 def error_of(body: bytes) -> RpcError | None:
     """The error of a response; None if it succeeded."""
     raw = members_of(body).get("error")

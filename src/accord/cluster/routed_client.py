@@ -24,6 +24,7 @@ from accord.cluster.message_members import (
     text_member,
     update_body,
     with_id,
+    with_node,
 )
 from accord.cluster.session_feed import FeedCursor, FeedRecord
 from accord.errors import RpcError, StoreError
@@ -38,7 +39,7 @@ from accord.gateway.client_connection import (
 from accord.gateway.client_features import ClientFeatures
 from accord.gateway.contracts import RecordMark
 from accord.gateway.gateway_client import session_id_of
-from accord.schema import InitializeRequest, Notice
+from accord.schema import InitializeRequest, Notice, SessionInfoUpdate
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.updates import NoticeSeverity
 from accord.wire.connection import CANCEL_REQUEST
@@ -62,6 +63,10 @@ _SUBSCRIBING: Final = frozenset({"_accord/inbox", "_accord/sessions"})
 _CLOSING: Final = frozenset({"session/close", "session/delete"})
 _RESTART: Final = 1012
 _MAX_ATTEMPTS: Final = 3
+_GOES_ON: Final = (
+    "The session goes on with the next message, at a node that has its folder and agent, or when this one is "
+    "back."
+)
 _OWN_ID: Final = "accord-node-"
 """Begins the ids of requests that this node sends for a client."""
 _CANCEL_MARK: Final = f'"{CANCEL_REQUEST}"'.encode()
@@ -356,6 +361,8 @@ class RoutedClient(ClientFeatures):
                     self._unfollow(session.log)  # it was deleted, and created again with the same id
                 turn = "; the turn was interrupted" if session.interrupted else ""
                 session.interrupted = False
+                moved = SessionInfoUpdate(meta={"accord": {"node": link.node}})
+                self.connection.send([OutgoingFrame(update_body(session_id, moved))], session_id)
                 self._show_notice(session_id, f"Moved to {link.node}{turn}.", "", "info")
                 self._forward(link, frames)
             elif frames and not self._closed:
@@ -397,7 +404,7 @@ class RoutedClient(ClientFeatures):
         self._sessions[session_id] = _OpenSession(None, params, attached.log)
         self._unfollow(attached.log)
         self._follow(session_id, attached)
-        self._show_notice(session_id, "The session can only be read now.", error.message)
+        self._show_notice(session_id, "The session can only be read now", error.message)
         self._attach_again_later()
 
     def on_link_lost(self, link: ClientLink, error: RpcError, unsent: list[IncomingFrame]) -> None:
@@ -405,12 +412,13 @@ class RoutedClient(ClientFeatures):
         if self._links.get(link.node) is link:
             del self._links[link.node]
         unsent = [*unsent, *self._held.pop(link, [])]
-        title = f"Node {link.node} {'stops' if isinstance(error, LinkClosed) else 'does not answer'}."
+        title = f"Node {link.node} {'stops' if isinstance(error, LinkClosed) else 'does not answer'}"
         for session_id, session in self._sessions.items():
             if session.link is link:
                 session.link = None
                 session.interrupted = self._router.is_running(self.agent, session_id)
-                self._show_notice(session_id, title, error.message)
+                turn = "The turn was interrupted. " if session.interrupted else ""
+                self._show_notice(session_id, title, turn + _GOES_ON)
         for number, (asked, _) in tuple(self._asked.items()):
             if asked is link:
                 del self._asked[number]
@@ -453,7 +461,7 @@ class RoutedClient(ClientFeatures):
         if attached is not None:
             self._follow(session_id, attached)
         text = "The session goes on at another node with the next prompt."
-        self._show_notice(session_id, f"Node {link.node} is about to stop.", text, "info")
+        self._show_notice(session_id, f"Node {link.node} is about to stop", text, "info")
         self._attach_again_later()
 
     def _attach_again_later(self) -> None:
@@ -548,6 +556,8 @@ class RoutedClient(ClientFeatures):
             request = self._requests.pop(frame.id, None)
             if request is not None:
                 self._on_answer(link, request, frame.body)
+                if request.method in _OPENING:
+                    return CallFrame(with_node(frame.body, link.node), id=frame.id)
         elif _CANCEL_MARK in frame.body[:80]:
             return self._own_cancellation(link, frame)
         return frame

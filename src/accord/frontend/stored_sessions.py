@@ -33,6 +33,7 @@ from accord.safe_text import one_line
 from accord.session import Event, SessionState
 from accord.store import Lease, MemoryStore, Store, open_store, repair, store_path
 from accord.store.session_summary import clean_title
+from accord.wire.remote.address import RemoteLauncher
 
 MAX_LISTED: Final = 10_000
 """The list is cut after this number of sessions, because an agent could list forever."""
@@ -344,21 +345,25 @@ async def full_session_id(text: str, choice: SessionChoice, records: RecordedSes
 
 @asynccontextmanager
 async def open_stored_sessions(
-    configured: ConfiguredAgent, cwd: str, records: RecordedSessions, note: Note
+    configured: ConfiguredAgent,
+    cwd: str,
+    records: RecordedSessions,
+    note: Note,
+    remote: RemoteLauncher | None = None,
 ) -> AsyncGenerator[StoredSessions]:
-    """Start an agent to work on its stored sessions.
+    """Start an agent to work on its stored sessions, or connect to one at an address.
 
-    If it cannot be started, only recordings are available.
+    If that fails, only recordings are available.
     """
     options = replace(configured.options(ClientOptions()), restart=None)
-    connecting = PendingAgent(configured.launch(cwd), None, options)
+    connecting = PendingAgent(remote or configured.launch(cwd), None, options)
     try:
         agent = await connecting
     except AccordError as failure:
-        error = clear_error(failure, configured)
+        error = clear_error(failure, configured if remote is None else None)
         yield StoredSessions(configured.name, records, note, configured=configured, error=error)
         return
-    agent_store = open_agent_store(configured)
+    agent_store = None if remote is not None else open_agent_store(configured)
     try:
         yield StoredSessions(
             configured.name, records, note, configured=configured, agent=agent, agent_store=agent_store

@@ -42,6 +42,7 @@ from accord.session import (
     SubagentState,
     ToolCallState,
 )
+from accord.session.protocol_v1 import node_in
 from accord.store import Lease, iso_time
 from accord.text_width import count_text
 
@@ -67,6 +68,8 @@ class SessionListEntry:
     """The recording of this client, if there is one."""
     writer: Lease | None = None
     """Who writes to the agent's own log now, if it can be read here."""
+    node: str = ""
+    """The node of a cluster that has the session."""
 
     @staticmethod
     def from_agent(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
@@ -87,6 +90,7 @@ class SessionListEntry:
             additional_directories=tuple(info.additional_directories or ()),
             archived=bool(info.archived) or (summary is not None and summary.archived),
             recorded=recorded,
+            node=node_in(info.meta) or "",
         )
 
     @staticmethod

@@ -71,6 +71,8 @@ class SessionOpened(SessionEvent, tag="_accord/session_opened"):
     """The modes to choose from, and the current one."""
     config_options: list[SessionConfigOption] | UnsetType | None = UNSET
     """The settings of the session, such as the model."""
+    node: str | UnsetType = UNSET
+    """The node of a cluster that has the session."""
 
 
 class ReplayStarted(SessionEvent, tag="_accord/replay_started"):

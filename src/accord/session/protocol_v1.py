@@ -8,7 +8,7 @@ the plan has no id, and modes are separate from config options.
 from collections.abc import Callable
 from typing import Any, cast
 
-from msgspec import structs
+from msgspec import UnsetType, structs
 
 from accord.schema import (
     UNSET,
@@ -59,7 +59,16 @@ def session_opened_event(
     answer: NewSessionResponse | LoadSessionResponse | ResumeSessionResponse | ForkSessionResponse,
 ) -> SessionOpened:
     """Return the event for the answer to new, load, resume or fork."""
-    return SessionOpened(session_id, modes=answer.modes, config_options=answer.config_options)
+    return SessionOpened(
+        session_id, modes=answer.modes, config_options=answer.config_options, node=node_in(answer.meta)
+    )
+
+
+def node_in(meta: dict[str, Any] | UnsetType | None) -> str | UnsetType:
+    """The node of a cluster that has the session, in the `_meta` of an answer or update of a gateway."""
+    members = meta.get("accord") if meta else None
+    node: Any = cast("dict[str, Any]", members).get("node") if isinstance(members, dict) else None
+    return node if isinstance(node, str) else UNSET
 
 
 def permission_event(permission_id: str, request: RequestPermissionRequest) -> PermissionAsked:

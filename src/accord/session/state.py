@@ -65,9 +65,9 @@ class SessionState:
     """The current state of one session. Read it freely; only `apply` changes it."""
 
     __slots__ = (
-        "additional_directories", "commands", "cwd", "error", "history", "history_before_replay", "notices",
-        "permissions", "session_id", "settings", "stop_reason", "title", "turn", "turn_usage", "updated_at",
-        "usage",
+        "additional_directories", "commands", "cwd", "error", "history", "history_before_replay", "node",
+        "notices", "permissions", "session_id", "settings", "stop_reason", "title", "turn", "turn_usage",
+        "updated_at", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +85,7 @@ class SessionState:
         self.turn_usage: Usage | None = None
         self.title: str | None = None
         self.updated_at: str | None = None
+        self.node: str = ""  # of a cluster; "" on one machine
         self.usage: UsageUpdate | None = None  # context window and total cost
         self.commands: list[AvailableCommand] = []
         self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)  # not part of the history
@@ -208,8 +209,11 @@ def _info(state: SessionState, event: SessionInfoUpdate) -> Event:
         state.title = event.title
     if event.updated_at is not UNSET:
         state.updated_at = event.updated_at
-    if event.meta and (marker := rewind_marker(event.meta)) is not None:
-        state.history.rewind(marker)
+    if event.meta:
+        if (marker := rewind_marker(event.meta)) is not None:
+            state.history.rewind(marker)
+        if (node := protocol_v1.node_in(event.meta)) is not UNSET:
+            state.node = node
     return event
 
 
@@ -234,6 +238,8 @@ def _opened(state: SessionState, event: SessionOpened) -> Event:
         state.cwd = event.cwd
     if event.additional_directories is not UNSET:
         state.additional_directories = list(event.additional_directories)
+    if event.node is not UNSET:
+        state.node = event.node
     state.settings.apply_opened(event)
     return event
 

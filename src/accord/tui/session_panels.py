@@ -50,6 +50,8 @@ class Status:
     agent: str = ""
     title: str = ""
     folder: str = ""
+    node: str = ""
+    """Of a cluster; "" on one machine."""
     activity: str = "connecting"
     busy: bool = True
     failed: bool = False
@@ -66,15 +68,15 @@ class Status:
     def update_from(self, state: "SessionState") -> bool:
         """Copy title, settings and usage from the session; return whether they changed."""
         settings = " · ".join(filter(None, _model_and_mode(state.settings.pickers)))
-        values = (state.title or "", settings, state.usage)
-        if values == (self.title, self.settings, self.usage):
+        values = (state.title or "", settings, state.usage, state.node)
+        if values == (self.title, self.settings, self.usage, self.node):
             return False
-        self.title, self.settings, self.usage = values
+        self.title, self.settings, self.usage, self.node = values
         return True
 
 
 class TitleLine(Widget):
-    """The line above the transcript: agent, title and folder."""
+    """The line above the transcript: agent, title, node and folder."""
 
     DEFAULT_CSS: ClassVar[str] = "TitleLine { height: 1; padding: 0 2; background: $surface; }"
 
@@ -88,7 +90,9 @@ class TitleLine(Widget):
         left = Text(clean_line(status.agent), palette.heading)
         if status.title:
             left.append("  ").append(clean_line(status.title), palette.text)
-        return _join_sides(left, Text(cut_path(clean_line(status.folder), width // 3), palette.muted), width)
+        folder = cut_path(clean_line(status.folder), width // 3)
+        where = f"{clean_line(status.node)}:{folder}" if status.node else folder
+        return _join_sides(left, Text(where, palette.muted), width)
 
 
 class StatusLine(Widget):

@@ -350,6 +350,7 @@ class SessionsScreen(ListScreen):
                     None,
                     (
                         location,
+                        f"at {one_line(entry.node, 24)}" if entry.node else "",
                         "archived" if entry.archived else "",
                         "running elsewhere" if entry.running_in is not None else "",
                         "recorded here" if entry.source == "recorded" else "",

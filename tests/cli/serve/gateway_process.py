@@ -40,6 +40,10 @@ class GatewayProcess:
         assert found
         self.url, self.port = found[1], int(found[2])
 
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
     @cached_property
     def token(self) -> str:
         """A new token without limits."""

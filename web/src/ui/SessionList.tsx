@@ -179,7 +179,8 @@ function SessionLink({ item }: { item: ListedSession }) {
         ) : (
           <strong class={item.state}>{ACTIVITIES[item.state]} · </strong>
         )}
-        {agent} · {baseName(item.cwd)}
+        {agent} · {item.node !== null && `${item.node} · `}
+        {baseName(item.cwd)}
       </span>
     </a>
   );

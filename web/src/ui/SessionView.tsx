@@ -65,7 +65,8 @@ function SessionHeader({ session }: { session: Session }) {
       <div>
         <h2>{title}</h2>
         <p class="muted">
-          {agent} · <span title={cwd}>{cwd}</span>
+          {agent} · {listed?.node && `at ${listed.node} · `}
+          <span title={cwd}>{cwd}</span>
           {(listed?.clients ?? 0) > 1 && ` · ${listed?.clients} clients`}
         </p>
       </div>

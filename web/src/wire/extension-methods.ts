@@ -25,6 +25,8 @@ export interface ListedSession {
   live: boolean;
   /** Where it is open, if another process than this gateway has it open. */
   owner: string | null;
+  /** The node of the cluster that has it. */
+  node: string | null;
 }
 
 export interface ListedAgent {
@@ -136,6 +138,7 @@ export function readSession(value: unknown): ListedSession | null {
     clients: typeof item["clients"] === "number" ? item["clients"] : 0,
     live: item["live"] === true,
     owner: readOwner(item["owner"]),
+    node: nonEmptyText(item["node"]),
   };
 }
 

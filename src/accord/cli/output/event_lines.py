@@ -193,7 +193,7 @@ def closing_lines(
     ended: TurnEnded | None,
     context: UsageUpdate | None,
     duration: float,
-    session_id: str,
+    session: "ClientSession | None",
     style: Style,
     width: int | None,
 ) -> list[str]:
@@ -203,8 +203,9 @@ def closing_lines(
         parts.append(_tokens(ended.usage))
     if context is not None:
         parts += _context_parts(context)
-    if session_id:
-        parts.append(f"session {one_line(clean_text(session_id), 80)}")
+    if session is not None:
+        node = f" at {one_line(clean_text(session.state.node), 80)}" if session.state.node else ""
+        parts.append(f"session {one_line(clean_text(session.id), 80)}{node}")
     success = ended is not None and ended.stop_reason == "end_turn"
     return [
         style.paint(line, DIM if success else YELLOW)

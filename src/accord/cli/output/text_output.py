@@ -273,9 +273,7 @@ class TextOutput:
 
     def _closing_lines(self, session: "ClientSession", ended: TurnEnded | None) -> list[str]:
         duration = self._clock.now() - self._began
-        return closing_lines(
-            ended, session.state.usage, duration, session.id, self._style, self._screen.width()
-        )
+        return closing_lines(ended, session.state.usage, duration, session, self._style, self._screen.width())
 
     def _end_open_lines(self) -> None:
         """End unfinished lines and remove live lines before other output."""
