@@ -79,7 +79,9 @@ test("searches the sessions that are not loaded at the gateway", async () => {
   const search = vi.spyOn(gateway, "searchSessions").mockResolvedValue([session(4711)]);
   gateway.moreSessions.value = "1.1";
   await typeFilter("session 4711");
-  await act(() => vi.advanceTimersByTimeAsync(1000));
+  await act(async () => {
+    await vi.advanceTimersByTimeAsync(1000);
+  });
   expect(search).toHaveBeenCalledExactlyOnceWith("session 4711");
   expect(titles()).toEqual(["Session 4711"]);
   vi.useRealTimers();
