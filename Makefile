@@ -100,7 +100,8 @@ soak: $(VENV)/dev.stamp
 # Three NATS servers and three nodes, killed, stopped and cut off at random for MINUTES; then the promises of
 # docs/cluster.md are verified. SEED repeats the decisions of a run, BUG breaks a promise on purpose.
 cluster-check: $(VENV)/dev.stamp
-	$(BIN)/python -m tests.cluster_check --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
+	$(BIN)/python -m tests.cluster_check --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG)) \
+	  $(if $(TAKEOVERS),--takeovers $(TAKEOVERS))
 
 # What the package says of itself: its agent and its client follow the protocol, with the rules that have to be seen.
 # Long waits, for a machine that is busy.

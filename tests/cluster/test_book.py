@@ -304,6 +304,21 @@ async def test_a_session_that_another_node_deleted_is_not_shown_again_by_its_lat
     assert late.find("a", "s1") is None
 
 
+async def test_a_claim_of_a_session_that_is_being_deleted_leaves_nothing(cluster: Cluster) -> None:
+    book, other = await cluster.book(), await cluster.book("n2", "bb")
+    log = _new(book)
+    log.append(_text("one"))
+    await log.release()
+    await other.index.refresh()
+    late = other.open_log("a", "s1", "/project")
+    assert await book.index.remove("a", "s1", log.id)
+    with pytest.raises(StoreError, match="session s1 was deleted"):
+        await late.claim()
+    assert not late.writable
+    assert await other.jetstream.last(late.stream, f"{cluster.settings.prefix}.log.00.{late.id}") is None
+    assert other.find("a", "s1") is None
+
+
 async def test_a_node_without_its_lease_opens_and_writes_nothing(cluster: Cluster) -> None:
     book = await cluster.book()
     log = _new(book)

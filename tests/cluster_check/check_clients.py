@@ -19,14 +19,14 @@ ANSWER_SECONDS: Final = 90.0
 _MOST_SESSIONS: Final = 8
 _CONNECT_SECONDS: Final = 10.0
 _OPERATIONS: Final = {
-    "prompt": 12,
-    "load": 5,
-    "new": 2,
-    "resume": 1,
+    "prompt": 24,
+    "load": 8,
+    "new": 3,
+    "resume": 2,
     "fork": 1,
-    "close": 1,
+    "close": 2,
     "delete": 1,
-    "reconnect": 2,
+    "reconnect": 3,
 }
 
 

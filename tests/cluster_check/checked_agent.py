@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import accord
+from accord.errors import NotFound
 from accord.schema import PermissionOption
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -27,7 +28,7 @@ history = History(FOLDER, f"agent-{os.getpid()}")
 async def resume(session: accord.AgentSession) -> None:
     """It remembers only which sessions were deleted."""
     if (DELETED / session.id).exists():
-        raise accord.NotFound("the session was deleted")
+        raise NotFound("the session was deleted")
     history.write("resumed", session=session.id)
 
 

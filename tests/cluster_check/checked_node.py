@@ -4,6 +4,7 @@
 promises, to show that the check notices. Nothing in Accord itself knows of any of this.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -22,6 +23,7 @@ from accord.cluster.session_feed import SessionFeed
 from accord.errors import StoreError
 from accord.gateway.pending_requests import PendingRequests
 
+_SESSION: Final = re.compile(rb'"gateway.owner".*?"session_id":"([^"]*)"')
 _MISSED: Final = 10
 """Every so-manieth message of the feeds is lost."""
 
@@ -40,7 +42,14 @@ class RecordedJetStream(JetStream):
         if not self.fenced:
             headers = {name: value for name, value in headers.items() if name != EXPECTED}
         sequence = await super().append(subject, data, headers, seconds)
-        self.history.write("appended", subject=subject, sequence=sequence, head=headers[HEADER])
+        opened = _SESSION.search(data)
+        self.history.write(
+            "appended",
+            subject=subject,
+            sequence=sequence,
+            head=headers[HEADER],
+            session=None if opened is None else opened[1].decode(),
+        )
         return sequence
 
 

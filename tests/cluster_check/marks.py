@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any, Final
 
-_MARK: Final = re.compile(r"\b([a-z]\w*\.\d+(?:\?|:\d+|!\d+))")
+_MARK: Final = re.compile(r"([a-z]\w*\.\d+(?:\?|:\d+|!\d+))")
 _SHOWN: Final = frozenset(
     {
         "user_message_chunk",

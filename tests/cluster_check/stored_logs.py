@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +108,6 @@ class StoredLog:
             mark for kind, payload in self.events if kind == TURN for mark in shown_marks(kind, payload)
         ]
         return any(not mark.startswith(before) for mark in prompts)
-
-    def takeovers(self) -> int:
-        """How often another node than the one before became its owner."""
-        owners = [
-            payload["node"] for commit in self.commits for kind, payload in commit.records if kind == OWNER
-        ]
-        return sum(one != other for one, other in pairwise(owners))
 
 
 def read_logs(folder: Path) -> list[StoredLog]:

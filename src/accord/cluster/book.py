@@ -24,7 +24,7 @@ from accord.cluster.log_message import (
 from accord.cluster.log_reader import ClusterLogReader
 from accord.cluster.log_writer import LeaseEnded, LogPosition, LogWriter, SessionMoved
 from accord.cluster.placement import Placement
-from accord.cluster.session_index import IndexEntry, IndexTaken, SessionIndex
+from accord.cluster.session_index import IndexEntry, IndexTaken, SessionDeleted, SessionIndex
 from accord.cluster.session_names import ClusterNames
 from accord.cluster.streams import ClusterStreams, LogAddress
 from accord.errors import InvalidRequest, SessionInUse, StoreError
@@ -472,7 +472,23 @@ class ClusterLog:
             state="idle",
         )
         self._show(entry)
-        self._write_index()
+        try:
+            await book.index.write(entry)
+        except SessionDeleted as error:
+            await self._purge(error)
+            raise
+        except StoreError:
+            self._write_index()  # again, when the servers answer
+
+    async def _purge(self, error: StoreError) -> None:
+        """Remove what this node has written to a session while another one deleted it."""
+        book, address = self._book, self._address
+        self.abandon(error)
+        book.forget(self)
+        try:
+            await with_retries(lambda: book.jetstream.purge(address.stream, address.subject), book.jetstream)
+        except StoreError as failure:
+            LOG.warning("the log of deleted session %s is not removed: %s", self._entry.session_id, failure)
 
     async def release(self) -> None:
         """Commit what was appended and give the session up. Raises StoreError."""
@@ -537,6 +553,9 @@ class ClusterLog:
             entry = structs.replace(self._entry, number=self.committed)
             try:
                 await self._book.index.write(entry)
+            except SessionDeleted as error:
+                self.failed(error)
+                await self._purge(error)
             except StoreError as error:
                 LOG.warning("session %s: its list entry is not updated: %s", entry.session_id, error)
 

@@ -57,6 +57,10 @@ class IndexTaken(StoreError):
     """Another node has changed the entry."""
 
 
+class SessionDeleted(IndexTaken):
+    """The session was deleted; its log may still have records."""
+
+
 def index_key(agent: str, session_id: str) -> str:
     """The key of a session: ids are as long as agents like, and contain any character."""
     digest = blake2s(f"{agent}\0{session_id}".encode("utf-8", "replace"), digest_size=18).digest()
@@ -149,7 +153,9 @@ class SessionIndex:
                 break  # an answer was lost, but not the entry
             if known is None and not new:
                 self._show_current(key, entry, None)
-                raise IndexTaken(f"session {entry.session_id} was deleted")
+                text = f"session {entry.session_id} was deleted"
+                # Without a mark of a deletion the index itself may be lost: then the log must be kept.
+                raise IndexTaken(text) if current is None else SessionDeleted(text)
             if known is not None and (new or known.log != entry.log or known.epoch > entry.epoch):
                 self._show_current(key, entry, known)
                 raise IndexTaken(f"another node has session {entry.session_id} now")
