@@ -4,7 +4,7 @@ import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
-from accord.coder.context.user_prompt import parts_of
+from accord.coder.context.user_prompt import parts_of, title_of
 from accord.coder.model_history import TextPart, user_message
 from accord.coder.models.model import ModelError, ModelRequest, RequestUsage, Retrying, TextDelta
 from accord.safe_text import clean_line, one_line
@@ -23,6 +23,32 @@ _TITLE_CHARS: Final = 80
 _MAX_ANSWER: Final = 1000
 
 _LOG: Final = logging.getLogger("accord.coder")
+
+
+class SessionTitles:
+    """Gives a session its title: the beginning of the first prompt, then one that a cheaper model writes."""
+
+    def __init__(self, runtime: "SessionRuntime") -> None:
+        self._runtime = runtime
+        self._model_asked = bool(runtime.session.history.messages)
+
+    async def set_first(self, turn: "Turn") -> None:
+        """With the first prompt: use its beginning."""
+        session = self._runtime.session
+        if session.has_title:
+            return
+        title = title_of(turn.blocks, commands=turn.session.command_names)
+        if title:
+            session.has_title = True
+            await turn.title(title)
+
+    def improve(self, turn: "Turn") -> None:
+        """After the first turn: let the cheaper model write the title, if the user configured one."""
+        session = self._runtime.session
+        if self._model_asked or session.resources.config.models.small_model is None:
+            return
+        self._model_asked = True
+        session.spawn(write_title(self._runtime, turn))
 
 
 async def write_title(runtime: "SessionRuntime", turn: "Turn") -> None:

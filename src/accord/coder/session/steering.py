@@ -1,5 +1,6 @@
 """Messages of the user that join a running turn: `_session/steering`. Imported on first use."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec import Raw
@@ -28,6 +29,8 @@ class Steering:
         self._turn: Turn | None = None
         self._unread: list[list[ContentBlock]] = []
         self._closed = False
+        self.arrived: asyncio.Event = asyncio.Event()
+        """Set while messages wait."""
 
     def add(self, turn: "Turn | None", blocks: list[ContentBlock]) -> bool:
         """Add a message to the running turn. Returns False if it takes no more."""
@@ -39,12 +42,14 @@ class Steering:
         if len(self._unread) >= MAX_UNREAD:
             raise InvalidRequest(f"{MAX_UNREAD} messages wait for the next step of the turn already")
         self._unread.append(blocks)
+        self.arrived.set()
         return True
 
     def take(self, turn: "Turn") -> list[list[ContentBlock]]:
         """Remove and return the messages of this turn."""
         self._use(turn)
         unread, self._unread = self._unread, []
+        self.arrived.clear()
         return unread
 
     def close_if_empty(self, turn: "Turn") -> bool:
@@ -61,6 +66,7 @@ class Steering:
     def _use(self, turn: "Turn") -> None:
         if turn is not self._turn:
             self._turn, self._unread, self._closed = turn, [], False
+            self.arrived.clear()
 
 
 def steer(params: Any, call: ClientRequest, accepts: "AgentFeatures", *, strict: bool) -> dict[str, str]:

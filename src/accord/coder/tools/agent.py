@@ -16,16 +16,21 @@ class AgentArguments(ToolArguments):
         Meta(min_length=1, description="The whole task: the sub-agent knows nothing of this conversation."),
     ]
     agent: Annotated[str | None, Meta(description="Which agent does it; one like you, if left out.")] = None
+    background: Annotated[bool, Meta(description="Go on meanwhile: you get a message when it has ended.")] = (
+        False
+    )
     description: Annotated[str | None, Meta(description="The task in a few words, for the user.")] = None
 
 
 async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCall:
     title = one_line(arguments.description or arguments.prompt)
 
+    task = Delegation(title, arguments.prompt, arguments.agent, arguments.background)
+
     async def run(report: Report) -> ToolOutcome:
         if context.delegate is None:
             raise ToolFailure("there are no sub-agents here", "do the task yourself")
-        return await context.delegate(Delegation(title, arguments.prompt, arguments.agent), report)
+        return await context.delegate(task, report)
 
     name = "" if arguments.agent is None else f" to {one_line(arguments.agent, 60)}"
     return PreparedCall(

@@ -24,6 +24,7 @@ from accord.schema.updates import PlanEntry
 
 if TYPE_CHECKING:
     from accord.coder.tools.search_services import SearchService
+    from accord.coder.turn.background_agents import BackgroundAgents
     from accord.policy.sandbox.steering_watch import SteeringWatch
 
 
@@ -107,7 +108,9 @@ class Delegation:
     title: str
     prompt: str
     agent: str | None = None
-    """The name of a custom agent."""
+    """The name of a custom agent, or of another agent of `acp.json`."""
+    background: bool = False
+    """Whether the model goes on meanwhile."""
 
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]
@@ -175,6 +178,8 @@ class ToolContext:
     warn: Warn | None = None
     """Shows a title and a text to the user, also between turns."""
     delegate: Delegate | None = None
+    background: "BackgroundAgents | None" = None
+    """The sub-agents that work in the background."""
     use_skill: UseSkill | None = None
     set_plan: SetPlan | None = None
     leave_plan_mode: LeavePlanMode | None = None

@@ -58,6 +58,8 @@ class AgentLoop:
     request_limit: RequestLimit
     may_end: Callable[[], bool]
     """Called when the model asks for no tool: whether the user has sent nothing meanwhile."""
+    await_background: Callable[[], Awaitable[bool]] | None = None
+    """Called when the model asks for no tool: waits for news of background sub-agents, if there are any."""
     on_stop: Callable[[str, int], Awaitable[str | None]] | None = None
     """Called with the last text when the loop would end, and how often that was prevented before.
 
@@ -90,6 +92,8 @@ class AgentLoop:
                 return answer.reason
             tool_uses = tool_uses_of(answer.message)
             if not tool_uses:
+                if self.await_background is not None and await self.await_background():
+                    continue
                 if await self._goes_on():
                     continue
                 if self.may_end():

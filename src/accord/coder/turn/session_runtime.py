@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, Self
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
 from accord.coder.context.context_budget import ContextBudget
-from accord.coder.context.session_title import write_title
+from accord.coder.context.session_title import SessionTitles
 from accord.coder.context.system_prompt import SystemPromptBuilder
-from accord.coder.context.user_prompt import fitted_parts, parts_of, title_of
+from accord.coder.context.user_prompt import fitted_parts, parts_of
 from accord.coder.definitions.agents import AgentDefinition
 from accord.coder.definitions.session_definitions import SessionDefinitions
 from accord.coder.files.session_files import ReadFiles, SessionFiles
@@ -118,7 +118,7 @@ class SessionRuntime:
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
         self._checked_model: ModelName | None = None
-        self._title_asked = bool(session.history.messages)
+        self._titles = SessionTitles(self)
 
     @classmethod
     async def create(cls, session: "CoderSession") -> Self:
@@ -208,18 +208,23 @@ class SessionRuntime:
         earlier_messages = list(session.history.messages)
         await session.checkpoints.begin(session.prompt_id)
         session.history.add(UserMessage(parts))
-        await self._set_title(turn)
+        await self._titles.set_first(turn)
         await self.prompt_builder.build(model.context_size)
         self._allow_temp_folder()
         self.definitions.allow_folders(session.history.messages)
         context = self.context(turn, model)
         helper = await self.small_model(model)
         helper_context = replace(context, sees_images=helper.sees_images)
-        context = replace(context, delegate=create_delegate(self, turn, helper, helper_context, usage))
+        delegate = create_delegate(self, turn, helper, helper_context, usage)
+        context = replace(context, delegate=delegate, background=delegate.background)
         loop = self.agent_loop(turn, model, session.history, context, usage=usage)
-        reason = await loop.run()
+        try:
+            reason = await loop.run()
+        finally:
+            await delegate.background.aclose()
+            session.history.add(*delegate.background.take_reports())
         if reason == "end_turn":
-            self._improve_title(turn)
+            self._titles.improve(turn)
         if reason == "refusal":
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
@@ -272,6 +277,7 @@ class SessionRuntime:
                 await self.report_usage(model)
                 self._check_window()
 
+        background = context.background
         context = replace(context, use_skill=self.definitions.skill_loader(history, model))
         tool_runner = self.tool_runner(context, excluded_tools, agent)
         resources = session.resources
@@ -283,7 +289,7 @@ class SessionRuntime:
             notes = await self.prompt_builder.notes(tool_runner)
             if isinstance(output, Turn):
                 notes += await self._steering_messages(output, sees_images=model.sees_images)
-            return notes
+            return notes if background is None else [*background.take_reports(), *notes]
 
         def may_end() -> bool:
             return not isinstance(output, Turn) or session.steering.close_if_empty(output)
@@ -298,6 +304,7 @@ class SessionRuntime:
             budget=limits,
             request_limit=limits.requests() if is_session else limits.subagent_requests(agent),
             may_end=may_end,
+            await_background=None if background is None else background.wait,
             on_stop=self._stop_hook(is_session),
             effort=session.effort,
             cache_key=session.id,
@@ -457,23 +464,6 @@ class SessionRuntime:
         await session.agent_session.set_mode(mode)
         session.before_mode_change(mode)
         return mode
-
-    async def _set_title(self, turn: Turn) -> None:
-        session = self.session
-        if session.has_title:
-            return
-        title = title_of(turn.blocks, commands=turn.session.command_names)
-        if title:
-            session.has_title = True
-            await turn.title(title)
-
-    def _improve_title(self, turn: Turn) -> None:
-        """After the first turn: let the cheaper model write the title, if the user configured one."""
-        session = self.session
-        if self._title_asked or session.resources.config.models.small_model is None:
-            return
-        self._title_asked = True
-        session.spawn(write_title(self, turn))
 
     async def _load_project_rules(self, turn: Turn) -> None:
         """With the first prompt: apply the rules of the project if the user trusts them."""

@@ -24,9 +24,10 @@ from accord.coder.files.session_files import ReadFiles
 from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
 from accord.coder.models.model import Model, ModelError
 from accord.coder.session.coder_session import UsageTotal
-from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress
-from accord.coder.tools.tool_context import Delegate, Delegation, ToolContext
+from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, text_outcome
+from accord.coder.tools.tool_context import Delegation, ToolContext
 from accord.coder.turn.agent_loop import AgentLoop
+from accord.coder.turn.background_agents import BackgroundAgents
 from accord.errors import InternalError
 from accord.safe_text import one_line
 from accord.schema.client_requests import PermissionOption
@@ -375,12 +376,14 @@ _LOG = logging.getLogger("accord.coder")
 
 def create_delegate(
     runtime: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, usage: UsageTotal
-) -> Delegate:
+) -> "TaskDelegate":
     """The function that delegates tasks in this turn. The usage of sub-agents is added to `usage`."""
-    return _TaskDelegate(runtime, turn, model, context, usage)
+    return TaskDelegate(runtime, turn, model, context, usage)
 
 
-class _TaskDelegate:
+class TaskDelegate:
+    """Delegates the tasks of one turn."""
+
     def __init__(
         self, runtime: "SessionRuntime", turn: Turn, model: Model, context: ToolContext, usage: UsageTotal
     ) -> None:
@@ -389,9 +392,20 @@ class _TaskDelegate:
         self._model = model
         self._context = context
         self._usage = usage
+        self.background: BackgroundAgents = BackgroundAgents(turn, runtime.session.steering.arrived)
 
     async def __call__(self, task: Delegation, report: Report) -> ToolOutcome:
-        """Run the task. Failures become the outcome; cancelling this ends the sub-agent."""
+        """Run the task, or start it. Failures become the outcome; cancelling this ends the sub-agent."""
+        if not task.background:
+            return await self._run(task, report)
+        agent = self.background.start(task, self._run)
+        return text_outcome(
+            f"{agent.id} has started. You get a message when it has ended.",
+            raw={"agent": agent.id},
+            shown=f"Works in the background as {agent.id}.",
+        )
+
+    async def _run(self, task: Delegation, report: Report) -> ToolOutcome:
         runtime, agent, model = self._runtime, None, self._model
         if task.agent is not None:
             agent = runtime.definitions.subagent(task.agent)
@@ -406,6 +420,7 @@ class _TaskDelegate:
             read_files=ReadFiles(),
             ask_user=None,
             delegate=None,
+            background=None,
             sees_images=model.sees_images,
             set_plan=None,
             leave_plan_mode=None,

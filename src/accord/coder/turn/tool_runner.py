@@ -1,8 +1,8 @@
 """Runs the tool calls of one answer: finds the tool, asks for permission, reports progress, stops repeated
 calls.
 
-Read-only calls run in parallel, all others one after another in the order of the model. Arguments are
-resolved immediately before execution, because earlier calls may have changed where paths lead.
+Read-only calls and sub-agents run in parallel, all others one after another in the order of the model.
+Arguments are resolved immediately before execution, because earlier calls may have changed where paths lead.
 """
 
 import asyncio
@@ -174,6 +174,8 @@ def _digest(value: Any) -> bytes:
 
 CANCELLED: Final = "Cancelled by the user before it was done. It may have had effects."
 PARALLEL_LIMIT: Final = 8
+_PARALLEL_TOOLS: Final = ("agent",)
+"""Tools whose calls run in parallel although they may change something: each act asks for itself."""
 
 OnResult = Callable[[ToolResult], None]
 """Called with each result as soon as it is there."""
@@ -259,12 +261,12 @@ class ToolRunner:
         repeated_calls: RepeatedCalls,
         finish: "_FinishCall",
     ) -> None:
-        read_only_calls: list[_PreparedUse] = []
+        parallel_calls: list[_PreparedUse] = []
         for use in uses:
             tool = find_tool(use.name, self._tools())
-            if tool is None or tool.category != "read-only":
-                await self._run_batch(read_only_calls, output, finish)
-                read_only_calls = []
+            if tool is None or not (tool.category == "read-only" or tool.name in _PARALLEL_TOOLS):
+                await self._run_batch(parallel_calls, output, finish)
+                parallel_calls = []
             if repeated_calls.is_repeated(use) and not await self._only_reads(use, tool):
                 warning = repeated_calls.warn()
                 finish(use, await _refuse(use, warning, output, use.name[:100] or "tool"), ran=False)
@@ -275,12 +277,12 @@ class ToolRunner:
             prepared = await self._prepare(use, tool, output)
             if isinstance(prepared, ToolResult):
                 finish(use, prepared)
-            elif prepared.call.category == "read-only":
-                read_only_calls.append(prepared)
+            elif prepared.call.category == "read-only" or prepared.tool.name in _PARALLEL_TOOLS:
+                parallel_calls.append(prepared)
             else:
-                await self._run_batch([*read_only_calls, prepared], output, finish, limit=1)
-                read_only_calls = []
-        await self._run_batch(read_only_calls, output, finish)
+                await self._run_batch([*parallel_calls, prepared], output, finish, limit=1)
+                parallel_calls = []
+        await self._run_batch(parallel_calls, output, finish)
 
     async def _only_reads(self, use: ToolUse, tool: Tool | None) -> bool:
         """Whether a call changes nothing, as far as can be told."""
