@@ -1,11 +1,13 @@
 """Runs the chat app with a real agent, presses keys and reads the screen."""
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
 from textual.pilot import Pilot
 
 from accord.clock import Clock
@@ -56,10 +58,13 @@ class Chat:
         return [note.message for note in self.app._notifications]
 
     async def wait_until(self, condition: Callable[[], Any]) -> Any:
-        """Wait until the condition holds and return its value. The limit of the test run ends an endless
-        wait."""
-        while not (found := condition()):
-            await self.pilot.pause()
+        """Wait until the condition holds and return its value; fail with the screen after a long time."""
+        try:
+            async with asyncio.timeout(PATIENCE / 5):
+                while not (found := condition()):
+                    await self.pilot.pause()
+        except TimeoutError:
+            raise AssertionError(f"{self.screen}\n{self.notifications}") from None
         return found
 
     async def wait_for_text(self, *texts: str) -> None:

@@ -16,13 +16,13 @@ async def paste(chat: Chat, text: str) -> None:
     await chat.pilot.pause()
 
 
-async def test_ctrl_j_alt_enter_and_backslash_insert_a_line(tmp_path: Path) -> None:
+async def test_ctrl_j_and_backslash_insert_a_line(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         await chat.type("one")
         await chat.pilot.press("ctrl+j")
         await chat.type("two")
-        await chat.pilot.press("alt+enter")
+        await chat.pilot.press("shift+enter")
         await chat.type("three\\")
         await chat.pilot.press("enter")
         await chat.type("four")
@@ -52,7 +52,7 @@ async def test_commands_of_the_agent_are_completed_with_their_hints(tmp_path: Pa
         await chat.send("commands")
         await chat.wait_until(lambda: chat.view.prompt._commands())
         await chat.wait_ready()
-        await chat.type("/co")
+        await chat.type("/com")
         await chat.wait_until(lambda: "/compact  Shorten the context" in chat.screen)
         await chat.pilot.press("tab")
         assert chat.view.prompt.editor.text == "/compact "

@@ -93,7 +93,7 @@ async def test_an_agent_that_cannot_be_started_is_reported(tmp_path: Path) -> No
     async with running_chat(tmp_path, ["/no/such/agent"]) as chat:
         await chat.wait_until(lambda: chat.phase == "failed")
         await chat.wait_for_text("/no/such/agent")
-        assert "Ctrl+R retries" in chat.screen
+        assert "Ctrl+R try again" in chat.screen
 
 
 async def test_a_crashed_agent_shows_its_stderr_and_restarts_by_key(tmp_path: Path) -> None:

@@ -82,6 +82,12 @@ def _toggle_diff_layout(app: "ChatApp") -> None:
     app.set_setting("diffs", "below" if beside else "beside")
 
 
+def _review(app: "ChatApp") -> None:
+    from accord.tui.review_screen import open_review
+
+    open_review(app)
+
+
 def _settings(app: "ChatApp") -> None:
     from accord.tui.option_screens import SettingsScreen
 
@@ -97,9 +103,15 @@ def _wire(app: "ChatApp") -> None:
 ACTIONS: Final[list[Action]] = [
     Action("stop", "Stop the turn", lambda app: app.view.stop(), "escape", "Esc", "Cancel the running turn"),
     Action(
-        "restart", "Restart the agent", lambda app: app.view.restart(), "ctrl+r", "Ctrl+R",
-        "After it ended or failed to start; the session continues",
+        "restart", "Restart the agent, or search earlier prompts", lambda app: app.view.restart_or_search(),
+        "ctrl+r", "Ctrl+R", "Restarts it after it ended or failed to start; the session continues",
     ),
+    Action("history", "Search earlier prompts", lambda app: app.view.search_history(), "alt+r", "Alt+R",
+           "Those of this folder"),
+    Action("editor", "Edit the prompt in your editor", lambda app: app.view.edit_prompt(), "alt+e", "Alt+E",
+           "The program in VISUAL or EDITOR"),
+    Action("stash", "Put the prompt aside, or take it back", lambda app: app.view.stash_prompt(),
+           "alt+s", "Alt+S"),
     Action("hand_over", "Attach the output of the last ! command",
            lambda app: app.view.attach_output(), "ctrl+g", "Ctrl+G",
            "To the next prompt"),
@@ -108,12 +120,13 @@ ACTIONS: Final[list[Action]] = [
     Action("plan", "Fold or unfold the plan", lambda app: app.view.toggle_plan(), "ctrl+t", "Ctrl+T"),
     Action("transcript", "Transcript: arrows scroll, j k select, Enter unfolds, c copies",
            lambda app: app.view.toggle_focus(), "f6", "F6"),
-    Action("later", "Queue the prompt", lambda app: app.view.prompt.send(later=True), "alt+q", "Alt+Q",
-           "Send it after the running turn"),
+    Action("later", "Queue the prompt", lambda app: app.view.prompt.send(later=True), "alt+enter,alt+q",
+           "Alt+Enter", "Send it after the running turn"),
     Action("queue", "Queued prompts", lambda app: app.view.focus_queue(), "f7", "F7"),
     Action("rewind", "Undo and rewind", lambda app: app.view.choose_rewind(), "alt+u", "Alt+U",
            "Go back to before an earlier prompt"),
     Action("agent", "New session with an agent", _new_session, "ctrl+n", "Ctrl+N", "In a new tab"),
+    Action("review", "Review changes", _review, "alt+v", "Alt+V", "Revert, comment on or commit them"),
     Action("sessions", "Sessions: resume, fork, delete, search",
            _sessions, "f2", "F2", "Earlier sessions of all agents"),
     Action("model", "Model",
@@ -131,6 +144,8 @@ ACTIONS: Final[list[Action]] = [
            lambda app: app.ask_to_close(app.view), "alt+w", "Alt+W", "Ends its agent"),
     Action("settings", "Settings", _settings, "f9", "F9", "Theme, notifications, diffs"),
     Action("wire", "Wire view", _wire, "f12", "F12", "All messages between the client and the agent"),
+    Action("suspend", "Suspend", lambda app: app.action_suspend_process(), "ctrl+z", "Ctrl+Z",
+           "Continue with fg in the shell"),
     Action("quit", "Quit", lambda app: app.exit(), "ctrl+q", "Ctrl+Q"),
 ]  # fmt: skip
 """In the order of the help page."""
@@ -138,11 +153,12 @@ ACTIONS: Final[list[Action]] = [
 
 PROMPT_KEYS: Final = (
     ("Enter", "send; during a turn: to the agent at its next step, else queue"),
-    ("Ctrl+J, Alt+Enter, Shift+Enter", "insert a new line; so does a backslash before Enter"),
+    ("Ctrl+J, Shift+Enter", "insert a new line; so does a backslash before Enter"),
     ("Up, Down", "earlier prompts of this folder"),
-    ("/", "commands of the agent"),
+    ("/", "commands of the chat and of the agent"),
     ("@", "files of this folder; a few letters are enough"),
     ("!", "run a command in your own shell"),
+    ("Ctrl+_", "undo a change of the prompt"),
     ("paste a path", "attach the file; Backspace at the start removes it"),
 )
 GLOBAL_KEYS: Final = (

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from accord.tui.key_footer import KeyHint
     from accord.tui.theme import Palette
 
 PAUSE_SECONDS: Final = 0.5
@@ -161,6 +162,11 @@ class Dialog(Vertical, can_focus=True):
     def hint(self) -> str:
         """The keys, for the border."""
         return ""
+
+    @property
+    def key_hints(self) -> "Sequence[KeyHint]":
+        """The keys, for the footer."""
+        return [("Esc", "stop the turn")]
 
     @property
     def body(self) -> "TranscriptView | None":

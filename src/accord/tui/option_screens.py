@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from accord.tui.chat_app import ChatApp
 
 
-def open_values(app: "ChatApp", category: str) -> None:
-    """Open the values of the option of a category: `model` or `mode`."""
+def open_values(app: "ChatApp", category: str, text: str = "") -> None:
+    """Open the values of the option of a category, `model` or `mode`, filtered by a text."""
     session = _current_session(app)
     if session is None:
         return
@@ -35,7 +35,34 @@ def open_values(app: "ChatApp", category: str) -> None:
     elif isinstance(picker.current, bool):
         app.push_screen(OptionsScreen(session))
     else:
-        app.push_screen(ValuesScreen(session, picker))
+        screen = ValuesScreen(session, picker)
+        screen.filter_input.value = text
+        app.push_screen(screen)
+
+
+def choose_theme(app: "ChatApp", text: str = "") -> None:
+    """Use the theme of this name, or let the user choose one."""
+    setting = next(setting for setting in SETTINGS if setting.key == "theme")
+    values = values_of(setting)
+
+    def use(name: Any) -> None:
+        if name is None:
+            return
+        app.set_setting(setting.name, name)
+        try:
+            write_setting(setting.key, name)
+        except UsageError as error:
+            app.notify(error_line(error), severity="error")
+
+    if text in values:
+        use(text)
+        return
+    rows = [
+        ListRow(value, value, about, current=value == app.settings.theme) for value, about in values.items()
+    ]
+    screen = ListScreen("Theme", rows)
+    screen.filter_input.value = text
+    app.push_screen(screen, use)
 
 
 def open_options(app: "ChatApp") -> None:

@@ -8,14 +8,15 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from textual import on
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.keys import Keys
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
@@ -195,13 +196,19 @@ def _is_file(word: str) -> bool:
         return False
 
 
-NEWLINE_KEYS: Final = frozenset(("shift+enter", "alt+enter", "ctrl+j", "ctrl+enter"))
+NEWLINE_KEYS: Final = frozenset(("shift+enter", "ctrl+j", "ctrl+enter"))
+
+
+class _AltEnter(StrEnum):
+    """The key that Textual has no name for."""
+
+    ALT_ENTER = "alt+enter"
 
 
 def recognize_alt_enter() -> None:
     """Recognize Alt+Enter in terminals that send Escape and Return for it."""
     sequences = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
-    sequences.setdefault("\x1b\r", (Keys.ControlJ,))
+    sequences["\x1b\r"] = (_AltEnter.ALT_ENTER,)
 
 
 class Editor(TextArea):
@@ -214,6 +221,8 @@ class Editor(TextArea):
     }
     Editor:focus { border: none; background: transparent; }
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+underscore", "undo", "Undo", show=False)]
 
     class HelpRequested(Message):
         """A question mark was typed into the empty prompt."""
@@ -370,6 +379,13 @@ class PromptBox(Vertical):
         del self.attachments[-1:]
         self._update_attachments()
 
+    def take(self) -> Draft:
+        """Clear the prompt and return its contents."""
+        draft = self.draft
+        self.editor.write("")
+        self._remove_attachments()
+        return draft
+
     def clear(self) -> None:
         """Clear the prompt; the text stays in the history."""
         self.history.add(self.editor.text)
@@ -394,10 +410,8 @@ class PromptBox(Vertical):
 
     def send(self, *, later: bool = False) -> None:
         """Clear the prompt and post its contents. Keys that follow belong to the next prompt."""
-        draft = self.draft
-        self.editor.write("")
+        draft = self.take()
         self.history.add(draft.text)
-        self._remove_attachments()
         command = draft.text.strip()
         if command.startswith("!") and command[1:].strip():
             self.post_message(self.ShellCommand(command[1:].strip()))
@@ -435,20 +449,29 @@ class PromptBox(Vertical):
         return completion_query(editor.document[row], column, first=row == 0)
 
     def _matching_commands(self, query: str) -> list[Completion]:
-        commands = {command.name: command for command in self._commands()}
-        return [
-            Completion(f"/{name} ", f"/{name}", commands[name].description)
-            for name in best_completions(commands, query)
-        ]
+        from accord.tui.slash_commands import COMMANDS  # on first use
+
+        own = {
+            command.name: Completion(f"/{command.name} ", f"/{command.name}", command.description)
+            for command in COMMANDS
+        }
+        listed = dict(own)
+        for command in self._commands():
+            # A second slash reaches the agent's command of the same name.
+            label = f"//{command.name}" if command.name in own else f"/{command.name}"
+            listed[label.removeprefix("/")] = Completion(f"{label} ", label, command.description)
+        return [listed[name] for name in best_completions(listed, query)]
 
     def _show_argument_hint(self, text: str) -> None:
         """Show which arguments a command takes."""
         name, space, arguments = text.partition(" ")
         hint = ""
         if name.startswith("/") and space and not arguments.strip():
-            hint = next(
-                (_argument_hint(command) for command in self._commands() if command.name == name[1:]), ""
-            )
+            from accord.tui.slash_commands import COMMANDS
+
+            hints = {f"/{command.name}": _argument_hint(command) for command in self._commands()}
+            hints |= {f"/{command.name}": command.argument for command in COMMANDS}
+            hint = hints.get(name, "")
         self.set_hint(hint)
 
     def _complete_files(self, query: CompletionQuery) -> None:

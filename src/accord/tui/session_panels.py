@@ -33,12 +33,6 @@ _ACTIVITIES: Final = {
     "failed": "not connected",
     "closed": "closed",
 }
-_HINTS: Final = {
-    "running": "Esc stops",
-    "dead": "Ctrl+R restarts it",
-    "failed": "Ctrl+R retries",
-    "ready": "Ctrl+P commands · F1 keys",
-}
 SPINNER_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _METER_CELLS: Final = 8
 
@@ -56,12 +50,11 @@ class Status:
     busy: bool = True
     failed: bool = False
     elapsed: str = ""
-    hint: str = ""
     settings: str = ""
     usage: "UsageUpdate | None" = None
 
     def set_phase(self, phase: "Phase") -> None:
-        self.activity, self.hint, self.elapsed = _ACTIVITIES[phase], _HINTS.get(phase, ""), ""
+        self.activity, self.elapsed = _ACTIVITIES[phase], ""
         self.busy = phase in ("connecting", "running", "cancelling")
         self.failed = phase in ("dead", "failed")
 
@@ -123,8 +116,6 @@ class StatusLine(Widget):
         left.append(clean_line(status.activity), style)
         if status.elapsed:
             left.append(f" {status.elapsed}", palette.muted)
-        if status.hint:
-            left.append(f"  {clean_line(status.hint)}", palette.faint)
         right = Text(clean_line(status.settings), palette.muted)
         meter = usage_meter(status.usage, palette)
         if meter:

@@ -6,15 +6,17 @@ Loaded before the first paint: keep the client out.
 import asyncio
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import on
 from textual.app import SuspendNotSupported
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
+from textual.widgets import TextArea
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
+from accord.tui.key_footer import KeyFooter, KeyHint, key_name
 from accord.tui.prompt_box import Editor, PromptBox
 from accord.tui.session_panels import PlanPanel, PromptQueue, Status, StatusLine, TitleLine, shorten_home
 from accord.tui.shell_command import ShellCommands, ShellItem
@@ -31,9 +33,11 @@ if TYPE_CHECKING:
 
     from accord.client import ClientEvent, ClientSession, RemoteAgent
     from accord.errors import AccordError
+    from accord.frontend.review import ReviewService
     from accord.frontend.rewind import RewindOutcome, RewindService
     from accord.schema import AvailableCommand
     from accord.session import TurnEnded
+    from accord.tui.chat_app import ChatApp
     from accord.tui.chat_session import ChatSession
     from accord.tui.chat_types import Phase
     from accord.tui.dialog import Dialog
@@ -179,6 +183,10 @@ class SessionView(Vertical):
         self.side_plan: PlanPanel = PlanPanel(beside=True)
         self.queue_view: PromptQueue = PromptQueue(self.queue)
         self.prompt: PromptBox = PromptBox(start.cwd, self._commands)
+        self.review: ReviewService | None = None
+        """The review of the session's changes, with the comments that are not sent yet."""
+        self._stash: list[Draft] = []
+        self._footer = KeyFooter(self._key_hints)
         self._title = TitleLine(self.status)
         self._status_line = StatusLine(self.status)
         self._shell = ShellCommands(start.cwd, self.transcript.changed)
@@ -202,6 +210,7 @@ class SessionView(Vertical):
         yield self.queue_view
         yield self.prompt
         yield self._status_line
+        yield self._footer
 
     # -- start and end --
 
@@ -261,7 +270,7 @@ class SessionView(Vertical):
             from accord.errors import UsageError
 
             raise UsageError(
-                "cannot run another program in this terminal; sign in outside of the chat"
+                "cannot run another program in this terminal; run it outside of the chat"
             ) from None
 
     def activate(self) -> None:
@@ -296,6 +305,7 @@ class SessionView(Vertical):
     def _show_status(self) -> None:
         self._title.refresh()
         self._status_line.refresh()
+        self._footer.refresh()
         self._post_changed()
 
     def _post_changed(self) -> None:
@@ -307,6 +317,58 @@ class SessionView(Vertical):
         beside = event.size.width >= PLAN_BESIDE_WIDTH
         self.plan.set_class(beside, "hidden")
         self.side_plan.set_class(not beside, "hidden")
+
+    # -- keys of the moment --
+
+    def _key_hints(self) -> "Sequence[KeyHint]":
+        """The keys that do something now, the most important ones first."""
+        if self.dialog is not None and self.dialog.armed and self.dialog.has_focus_within:
+            return self.dialog.key_hints
+        if self.transcript.has_focus:
+            return ("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")
+        if self.queue_view.has_focus:
+            return ("Enter", "edit"), ("x", "remove"), ("↑ ↓", "select"), ("Esc", "prompt")
+        if self.prompt.popup.open:
+            return ("Tab", "complete"), ("↑ ↓", "select"), ("Esc", "close")
+        return self._prompt_hints()
+
+    def _prompt_hints(self) -> "list[KeyHint]":
+        chat, key = self.chat_session, self._key
+        phase = "connecting" if chat is None else chat.phase
+        hints: list[KeyHint] = []
+        if self.dialog is not None and self.dialog.armed:
+            hints.append(("Tab", "answer the question"))
+        if phase in ("running", "cancelling"):
+            steers = chat is not None and chat.agent is not None and chat.agent.can_steer
+            hints += [(key("stop"), "stop"), ("Enter", "send to the running turn" if steers else "queue")]
+            hints.append((key("later"), "queue"))
+        elif phase in ("dead", "failed"):
+            hints.append((key("restart"), "restart the agent" if phase == "dead" else "try again"))
+        elif self.prompt.draft:
+            hints += [("Enter", "send"), ("Ctrl+J", "new line"), (key("editor"), "editor")]
+            hints += [(key("stash"), "put aside"), ("Ctrl+C", "clear")]
+        else:
+            hints += [("/", "commands"), ("@", "files"), ("!", "shell"), ("?", "keys")]
+            hints += [(key("stash"), "take back")] if self._stash else []
+            hints += [("Ctrl+P", "menu"), (key("restart"), "history"), (key("review"), "review changes")]
+        return [*hints, ("Ctrl+D", "quit")] if not self.prompt.draft else hints
+
+    def _key(self, action: str) -> str:
+        """The key of an action, as the user set it."""
+        from accord.tui.actions import ACTIONS
+
+        chosen = self._chat.settings.keys.get(action)
+        if chosen:
+            return key_name(chosen)
+        found = next(known for known in ACTIONS if known.name == action)
+        return found.key_label or key_name(found.key)
+
+    def on_descendant_focus(self) -> None:
+        self._footer.refresh()
+
+    @on(TextArea.Changed)
+    def _text_changed(self) -> None:
+        self._footer.refresh()
 
     def _commands(self) -> "Sequence[AvailableCommand]":
         session = self.chat_session.session if self.chat_session is not None else None
@@ -331,23 +393,42 @@ class SessionView(Vertical):
 
     def submit(self, draft: Draft, *, later: bool = False) -> None:
         """Send a prompt, or queue it. During a turn, a draft joins the turn if the agent supports that."""
-        if not later and self.chat_session is not None and self.chat_session.steer(draft):
+        if draft.text.lstrip().startswith("/") and not draft.attachments and self._run_command(draft):
             return
-        if (
-            draft.text.lstrip().startswith("/")
-            and not draft.attachments
-            and self._run_rewind_command(draft.text)
-        ):
+        if not later and self.chat_session is not None and self.chat_session.steer(draft):
             return
         self.queue.add(draft)
         self._advance()
 
-    def _run_rewind_command(self, text: str) -> bool:
+    def _run_command(self, draft: Draft) -> bool:
+        """Run a command of the chat. Return False for the prompts and commands of the agent."""
+        from accord.tui.slash_commands import agent_command, find_command
+
+        names = [command.name for command in self._commands()]
+        found = find_command(draft.text, names)
+        if found is None:
+            draft.text = agent_command(draft.text)
+            return False
+        command, argument = found
+        if command.name in ("undo", "redo", "rewind") and not self.can_rewind and command.name in names:
+            return False  # the agent has its own
+        self._chat.call_later(command.run, self._chat, argument)
+        return True
+
+    @property
+    def _chat(self) -> "ChatApp":
+        return cast("ChatApp", app_of(self))
+
+    def run_rewind_command(self, text: str) -> bool:
         """Run `/undo`, `/redo` or `/rewind` here if the agent supports it and no turn runs."""
         from accord.frontend.rewind import rewind_command
 
         command = rewind_command(text)
-        if command is None or not self.can_rewind:
+        if command is None:
+            self.notify(f"Cannot read {text!r}; use files or conversation, and force")
+            return False
+        if not self.can_rewind:
+            self.notify("The agent cannot go back now: a turn runs, or it has no rewind")
             return False
         if command.name == "redo":
             self.rewind(lambda service: service.redo(force=command.force))
@@ -446,10 +527,35 @@ class SessionView(Vertical):
             self.run_worker(self._shell.stop(), group="shell")
         self.prompt.editor.focus()
 
-    def restart(self) -> None:
-        """Restart the agent."""
-        if self.chat_session is not None:
+    def restart_or_search(self) -> None:
+        """Restart the agent if it has ended; otherwise search earlier prompts."""
+        if self.chat_session is not None and self.chat_session.phase in ("dead", "failed"):
             self.chat_session.restart()
+        else:
+            self.search_history()
+
+    def search_history(self) -> None:
+        """Let the user choose an earlier prompt."""
+        from accord.tui.prompt_tools import search_history
+
+        search_history(self._chat, self.prompt)
+
+    def edit_prompt(self) -> None:
+        """Edit the prompt in the user's editor."""
+        from accord.tui.prompt_tools import edit_in_editor
+
+        edit_in_editor(self, self.prompt)
+
+    def stash_prompt(self) -> None:
+        """Put the prompt aside, or take the latest one back into the empty prompt."""
+        if self.prompt.draft:
+            self._stash.append(self.prompt.take())
+            self.notify("The prompt is put aside; the same key in an empty prompt takes it back")
+        elif self._stash:
+            self.prompt.append(self._stash.pop())
+        else:
+            self.notify("No prompt is put aside")
+        self._footer.refresh()
 
     def attach_output(self) -> None:
         """Attach the output of the last shell command to the prompt."""

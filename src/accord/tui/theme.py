@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _DIFF_LINE_SHARE: Final = 0.16
 """The share of green or red in the background of a changed line."""
+_DIFF_WORD_SHARE: Final = 0.34
+"""The same for the words that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,16 @@ class Palette:
     """The bar beside a prompt."""
     added: Style
     removed: Style
+    added_words: Style
+    removed_words: Style
     code_tokens: Mapping[str, Style]
     """The styles of highlighted code by kind of token: keyword, name, string, number, comment, ..."""
     diffs: str = "auto"
     """How diffs are shown: `beside`, `below`, or `auto` by width."""
+
+    def changed(self, sign: str) -> Style:
+        """The style of the words that differ in an added (`+`) or removed line."""
+        return self.added_words if sign == "+" else self.removed_words
 
     @classmethod
     def from_theme(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
@@ -88,6 +96,8 @@ class Palette:
             prompt_bar=Style(color=prompt, bgcolor=_blend(prompt, background, 0.13)),
             added=Style(bgcolor=_blend(good, background, _DIFF_LINE_SHARE)),
             removed=Style(bgcolor=_blend(bad, background, _DIFF_LINE_SHARE)),
+            added_words=Style(bgcolor=_blend(good, background, _DIFF_WORD_SHARE), bold=True),
+            removed_words=Style(bgcolor=_blend(bad, background, _DIFF_WORD_SHARE), bold=True),
             code_tokens={
                 **code_tokens,
                 "comment": Style(color=muted, italic=True),

@@ -166,6 +166,16 @@ def play(text: str) -> None:
                 content=content,
                 locations=places,
             )
+        case "change":
+            # Changes two lines of a file, as an agent with tools of its own.
+            with open(rest) as file:
+                before = file.read()
+            after = before.replace("return 1", "return 2").replace("line 20", "line twenty")
+            with open(rest, "w") as file:
+                file.write(after)
+            diff = {"type": "diff", "path": rest, "oldText": before, "newText": after}
+            update("tool_call", toolCallId="c", title="Change it", kind="edit", status="completed",
+                   content=[diff])  # fmt: skip
         case "evil":
             say(EVIL)
             update("tool_call", toolCallId="e", title=EVIL, kind="execute", status="failed",

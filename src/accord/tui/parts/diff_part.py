@@ -4,6 +4,7 @@ Imported on first use.
 """
 
 import difflib
+import re
 from collections.abc import Callable
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -97,6 +98,34 @@ def _compare_ends(old: list[str], new: list[str]) -> Comparison:
     return Comparison(old, new, rows, len(added), len(removed))
 
 
+_WORD: Final = re.compile(r"\w+|\s+|.", re.DOTALL)
+_MAX_WORD_DIFF: Final = 500
+"""Longer lines are not compared word by word."""
+_MIN_SIMILAR: Final = 0.3
+Spans: TypeAlias = tuple[tuple[int, int], ...]
+
+
+def marked_pair(old: str, new: str) -> tuple[Spans, Spans]:
+    """What differs between a line and the one that replaces it; nothing if they have little in common."""
+    if max(len(old), len(new)) > _MAX_WORD_DIFF:
+        return (), ()
+    old_words, new_words = _WORD.findall(old), _WORD.findall(new)
+    matcher = difflib.SequenceMatcher(None, old_words, new_words, autojunk=False)
+    if matcher.ratio() < _MIN_SIMILAR:
+        return (), ()
+    old_spans: list[tuple[int, int]] = []
+    new_spans: list[tuple[int, int]] = []
+    old_at = new_at = 0
+    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        old_end = old_at + sum(map(len, old_words[old_from:old_to]))
+        new_end = new_at + sum(map(len, new_words[new_from:new_to]))
+        if kind != "equal":
+            old_spans += [(old_at, old_end)] if old_end > old_at else []
+            new_spans += [(new_at, new_end)] if new_end > new_at else []
+        old_at, new_at = old_end, new_end
+    return tuple(old_spans), tuple(new_spans)
+
+
 class DiffPart(DrawnPart):
     """A diff of a file. `compare_later` compares the part in a thread and redraws it."""
 
@@ -182,6 +211,21 @@ class _Drawing:
         self._after = self._highlighted(
             comparison.after, [row.after for row in comparison.rows if row], language
         )
+        self._mark_words()
+
+    def _mark_words(self) -> None:
+        """Mark what differs within the lines that replace others."""
+        comparison = self._comparison
+        for left, right in self._pairs():
+            if left is None or right is None or left[1] is None:
+                continue
+            old, new = self._before.get(left[0]), self._after.get(right[0])
+            if old is None or new is None:
+                continue
+            spans = marked_pair(comparison.before[left[0]], comparison.after[right[0]])
+            for text, parts, sign in ((old, spans[0], "-"), (new, spans[1], "+")):
+                for start, end in parts:
+                    text.stylize(self._palette.changed(sign), start, end)
 
     def _highlighted(
         self, lines: list[str], line_numbers: list[int | None], language: str
