@@ -234,16 +234,16 @@ async def test_failing_hooks_are_shown_and_block_only_if_told_to(
 async def test_cancel_ends_a_running_hook_with_its_children(harness: AgentHarness) -> None:
     pipe = harness.home / "pipe"
     os.mkfifo(pipe)
-    user_hooks(harness, PreToolUse=f"sleep 600 & echo $! > {pipe}; wait")
+    user_hooks(harness, PreToolUse=f"(echo started; exec sleep 600) > {pipe} & wait")
     async with harness.client([use("bash", command="true")], mode="full-access") as client:
         session = await client.new_session(harness.cwd)
         prompt = client.prompt(session)
-        pid = int(await asyncio.to_thread(pipe.read_text))
-        client.cancel(session)
-        _, result = await client.turn_of(prompt)
+        with await asyncio.to_thread(pipe.open) as output:
+            assert output.readline() == "started\n"
+            client.cancel(session)
+            _, result = await client.turn_of(prompt)
+            assert await asyncio.to_thread(output.read) == "", "ends once the child has ended"
     assert result["stopReason"] == "cancelled"
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
 
 
 @pytest.mark.parametrize("name", [".claude/settings.json", ".accord/hooks.json"])
