@@ -42,7 +42,10 @@ ALSO_LOADED: Final = ("acp.http.server", "acp.ws.client", "hypercorn.asyncio", "
 IN_TERMINAL: Final = 'exec "$@" <"$0" >"$0" 2>&1'
 """A shell script that runs a program on a terminal: a session leader that opens one gets it as its own."""
 REAL_STARTS: Final = 6
-"""So many programs start anew first: to load all modules takes longer, and a run of one test needs few."""
+"""So many programs start anew first: to load all modules takes longer, and a run of one test needs few.
+
+One of several test processes starts all of them warm, since such a run is a long one.
+"""
 LIMIT: Final = 300.0
 """Seconds for a fork on a busy machine."""
 _CLONE: Final = 56  # the number of the system call on x86-64
@@ -303,7 +306,8 @@ class WarmStarts:
 
     def __init__(self, warm: WarmProcess | None = None) -> None:
         self.allowed = True
-        self.real_starts_left = REAL_STARTS if warm is None else 0
+        long_run = warm is not None or "PYTEST_XDIST_WORKER" in os.environ
+        self.real_starts_left = 0 if long_run else REAL_STARTS
         self._warm = warm
         self._lock = threading.Lock()
         self._environment = dict(os.environ)  # not that of the test which happens to be the first
