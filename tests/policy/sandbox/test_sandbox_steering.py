@@ -1,5 +1,6 @@
 """Attempts to plant something in a root that git, an editor or an agent runs outside the sandbox."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,20 +20,34 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.fixture
-def repository(mounted: SandboxHarness) -> SandboxHarness:
-    """A project with a submodule and a linked worktree, all inside the root."""
-    library = mounted.base / "library"
-    library.mkdir()
-    for folder in (library, mounted.project):
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a submodule and a linked worktree."""
+    base = tmp_path_factory.mktemp("template")
+    library, project = base / "library", base / "project"
+    for folder in (library, project):
+        folder.mkdir()
+        (folder / "main.py").write_text("print('hello')\n")
         git(folder, "init", "-q", "-b", "main", ".")
         git(folder, "add", ".")
-        git(folder, "commit", "-q", "--allow-empty", "-m", "first")
-    git(mounted.project, "submodule", "add", "-q", str(library), "lib")
-    git(mounted.project, "commit", "-q", "-am", "submodule")
-    git(mounted.project, "worktree", "add", "-q", "side")
-    assert (mounted.project / ".git/modules/lib/config").is_file()
-    assert (mounted.project / ".git/worktrees/side/commondir").is_file()
+        git(folder, "commit", "-q", "-m", "first")
+    git(project, "submodule", "add", "-q", str(library), "lib")
+    git(project, "commit", "-q", "-am", "submodule")
+    git(project, "worktree", "add", "-q", "side")
+    for sample in project.glob(".git/**/*.sample"):
+        sample.unlink()
+    return project
+
+
+@pytest.fixture
+def repository(mounted: SandboxHarness, template: Path) -> SandboxHarness:
+    """A project with a submodule and a linked worktree, all inside the root."""
+    project = mounted.project
+    shutil.copytree(template, project, symlinks=True, dirs_exist_ok=True)
+    (project / "side" / ".git").write_text(f"gitdir: {project}/.git/worktrees/side\n")
+    (project / ".git/worktrees/side/gitdir").write_text(f"{project}/side/.git\n")
+    assert (project / ".git/modules/lib/config").is_file()
+    assert (project / ".git/worktrees/side/commondir").is_file()
     return mounted
 
 
