@@ -149,6 +149,7 @@ def test_an_agent_is_added_shown_and_removed(harness: AgentsHarness) -> None:
         "keysSet": [],
         "timeoutMs": 5000,
         "startupTimeoutMs": 9000,
+        "cancelTimeoutMs": None,
         "maxRestarts": 1,
         "permissions": {"default": "reads", "allow": [], "ask": [], "deny": []},
         "projectPermissions": None,

@@ -185,7 +185,8 @@ def _details(agent: ConfiguredAgent, agents: ConfiguredAgents) -> Iterable[tuple
     if agent.keys:
         available = ", ".join(sorted(_available_keys(agent)))
         yield "your keys", available or f"none of {', '.join(agent.keys)} is set"
-    for label, seconds in (("timeout", agent.timeout), ("start-up", agent.startup)):
+    limits = (("timeout", agent.timeout), ("start-up", agent.startup), ("cancel", agent.cancel))
+    for label, seconds in limits:
         if seconds is not None:
             yield label, f"{seconds:g} s"
     if agent.max_restarts is not None:
@@ -276,6 +277,7 @@ def _details_json(agent: ConfiguredAgent, agents: ConfiguredAgents) -> dict[str,
         "keysSet": sorted(_available_keys(agent)),
         "timeoutMs": None if agent.timeout is None else round(agent.timeout * 1000),
         "startupTimeoutMs": None if agent.startup is None else round(agent.startup * 1000),
+        "cancelTimeoutMs": None if agent.cancel is None else round(agent.cancel * 1000),
         "maxRestarts": agent.max_restarts,
         "permissions": _rules_json(agent.permissions),
         "projectPermissions": _rules_json(agent.project_permissions),

@@ -87,6 +87,16 @@ OUTCOMES = {
 }
 
 
+LIMITS = {
+    "silent-at-start": {"startupTimeoutMs": 300},
+    "silent-opening": {"timeoutMs": 300},
+    "silent-in-turn": {"cancelTimeoutMs": 300},
+    "silent-after-cancel": {"cancelTimeoutMs": 300},
+    "floods-forever": {"cancelTimeoutMs": 300},
+}
+"""The limits of agents that would reach the usual ones."""
+
+
 class HostileHarness:
     """A project in which a hostile agent is configured as `hostile`."""
 
@@ -96,8 +106,8 @@ class HostileHarness:
         self.temporary = harness.home.parent / "tmp"
         self.temporary.mkdir()
         command, *args = hostile_command(name, "--log", str(self.log), *words)
-        limits = {"silent-at-start": {"startupTimeoutMs": 300}, "silent-opening": {"timeoutMs": 300}}
-        harness.settings(servers={"hostile": {"command": command, "args": args, **limits.get(name, {})}})
+        agent: dict[str, Any] = {"command": command, "args": args, **LIMITS.get(name, {})}
+        harness.settings(servers={"hostile": agent})
 
     def run(self, *options: str) -> RunResult:
         ran = self.harness.run("go", "-a", "hostile", *options, TMPDIR=str(self.temporary))

@@ -35,6 +35,7 @@ GOOD: list[Any] = [
         cwd="/x",
         timeoutMs=1,
         startupTimeoutMs=2,
+        cancelTimeoutMs=3,
         maxRestarts=0,
         description="d",
     ),

@@ -186,7 +186,7 @@ def test_acpx_default_may_be_a_known_agent(folders: ConfigFolders) -> None:
         ({"servers": {"a": {"command": "x", "args": ["y", 3]}}}, "servers.a.args[1]: it must be a string"),
         (
             {"servers": {"a": {"command": "x", "arg": []}}},
-            "servers.a.arg: unknown key; known keys: args, command,",
+            "servers.a.arg: unknown key; known keys: args, cancelTimeoutMs, command,",
         ),
         ({"servers": {"a": {"command": "x", "env": []}}, "x": 1}, "x: unknown key"),
         (

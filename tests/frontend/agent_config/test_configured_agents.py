@@ -46,6 +46,7 @@ def test_every_key_takes_effect(folders: ConfigFolders) -> None:
                     "cwd": "work",
                     "timeoutMs": 1500,
                     "startupTimeoutMs": 2000,
+                    "cancelTimeoutMs": 500,
                     "permissions": "reads",
                     "mcpServers": {"docs": {"command": "docs-server", "args": ["x"], "env": {"A": "b"}}},
                     "maxRestarts": 5,
@@ -62,7 +63,8 @@ def test_every_key_takes_effect(folders: ConfigFolders) -> None:
     assert launch.cwd == str(folders.user_file.parent / "work")
     assert launch.env == {"LEVEL": "3", "AWAY": None}
     options = server.options()
-    assert (options.limits.request, options.limits.startup) == (1.5, 2.0)
+    limits = options.limits
+    assert (limits.request, limits.startup, limits.cancel) == (1.5, 2.0, 0.5)
     assert options.limits.silence == TimeLimits().silence, "timeoutMs does not limit a prompt"
     assert options.restart == RestartPolicy(max_restarts=5)
     assert server.permissions is not None

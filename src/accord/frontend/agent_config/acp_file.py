@@ -116,6 +116,7 @@ class _EntryReader:
             cwd=self._cwd(members.get("cwd")),
             timeout=self._seconds("timeoutMs"),
             startup=self._seconds("startupTimeoutMs"),
+            cancel=self._seconds("cancelTimeoutMs"),
             max_restarts=self._count("maxRestarts", 0, _MAX_RESTARTS),
             permissions=None if from_project else rules,
             project_permissions=rules if from_project else None,

@@ -163,6 +163,8 @@ class ConfiguredAgent:
     """The time limit of an ordinary request, in seconds."""
     startup: float | None = None
     """The time limit from the start of the program to the response to `initialize`, in seconds."""
+    cancel: float | None = None
+    """The time limit of a canceled turn without any message from the agent, in seconds."""
     max_restarts: int | None = None
     permissions: Rules | None = None
     """The user's rules."""
@@ -276,6 +278,8 @@ class ConfiguredAgent:
             limits = replace(limits, request=self.timeout)
         if self.startup is not None:
             limits = replace(limits, startup=self.startup)
+        if self.cancel is not None:
+            limits = replace(limits, cancel=self.cancel)
         restart = base.restart or RestartPolicy()
         if self.max_restarts is not None:
             restart = replace(restart, max_restarts=self.max_restarts)

@@ -20,8 +20,8 @@ from accord.frontend.known_agents import canonical_name
 CONTAINER_KEYS: Final[tuple[str, ...]] = ("servers", "agent_servers", "agents")
 
 ENTRY_KEYS: Final[frozenset[str]] = frozenset([
-    "command", "args", "env", "cwd", "timeoutMs", "startupTimeoutMs", "permissions", "mcpServers",
-    "maxRestarts", "description",
+    "command", "args", "env", "cwd", "timeoutMs", "startupTimeoutMs", "cancelTimeoutMs", "permissions",
+    "mcpServers", "maxRestarts", "description",
 ])  # fmt: skip
 _KEY_ALIASES: Final = {
     "requestTimeoutMs": "timeoutMs",
