@@ -45,6 +45,7 @@ def test_the_tour_runs_without_a_user(environment: dict[str, str], tmp_path: Pat
         "☐ fix the greeting",
         '+    return f"Hello',
         "$ accord run --continue",
+        "1 file restored: `greeting.py`",
         "run: accord serve token new",
         "Next:",
     ]

@@ -1,4 +1,4 @@
-"""`accord tour`: shows a plan, an approval, a resumed session and the page with the rehearsal model.
+"""`accord tour`: shows a plan, an approval, a resumed session, a rewind and the page with the rehearsal model.
 
 Every step is a real `accord` command in a temporary folder, with settings and sessions of its own.
 """
@@ -51,6 +51,12 @@ _STEPS: Final = (
         "Sessions are kept. `--continue` goes on with the newest of the folder, `--session ID` with any.\n"
         "The last line names the same session as before.",
         ("run", "--continue", f"search Hello in {_FILE}"),
+    ),
+    TourStep(
+        "Take it back",
+        "Undo and rewind go back to an earlier prompt, with the conversation, the files, or both.\n"
+        f"The second prompt of the list is the edit: {_FILE} becomes as it was. `/redo` would redo it.",
+        ("run", "--continue", "/rewind 2"),
     ),
     TourStep(
         "All sessions of the folder",
