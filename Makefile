@@ -126,10 +126,12 @@ screens: $(VENV)/dev.stamp web
 bench: $(VENV)/dev.stamp node
 	$(BIN)/python -m benchmarks
 
-# The coding agent beside another one, which gets an environment of its own.
+# The coding agent beside two others, which get environments of their own.
 bench-coder: $(VENV)/dev.stamp
 	@test -x .venv-contenders/agentao/bin/python || $(PYTHON) -m venv .venv-contenders/agentao
 	@.venv-contenders/agentao/bin/python -m pip install --quiet --disable-pip-version-check agentao==0.5.17
+	@mkdir -p .venv-contenders/opencode
+	@command -v npm >/dev/null && npm install --prefix .venv-contenders/opencode --silent --no-audit --no-fund opencode-ai@1.18.33 || true
 	$(BIN)/python -m benchmarks.coder
 
 # The gateway: forwarding beside copying lines and beside the official TypeScript server, fan-out, a thousand clients.

@@ -9,7 +9,7 @@ from pathlib import Path
 from accord.testing.model_server import ModelServer
 from benchmarks import report
 from benchmarks.coder.agents import ACCORD, AGENTS, CodingAgent
-from benchmarks.coder.workloads import WORKLOADS, Figures, Fixture, scripted_answer
+from benchmarks.coder.workloads import WORKLOADS, Figures, Fixture, ScriptedModel
 
 TARGETS = {
     "initialize, CPU ms": "120, or a third of the best other",
@@ -46,8 +46,9 @@ async def run_workload(agent: CodingAgent, workload: str) -> Figures:
         home, project = Path(folder, "home"), Path(folder, "project")
         home.mkdir()
         project.mkdir()
-        async with ModelServer(scripted_answer, models=["scripted"]) as server:
-            return await WORKLOADS[workload](Fixture(agent, server, home, project))
+        model = ScriptedModel(agent)
+        async with ModelServer(model, models=["scripted"]) as server:
+            return await WORKLOADS[workload](Fixture(agent, server, model, home, project))
 
 
 def table(agents: list[CodingAgent], figures: dict[str, dict[str, list[float]]]) -> str:

@@ -21,6 +21,7 @@ class AgentProcess:
 
     def __init__(self, agent: CodingAgent, server: ModelServer, home: Path) -> None:
         self.agent = agent
+        agent.write_files(server, home)
         self._env = agent.env(server, home)
         self._home = home
         self._ids = 0

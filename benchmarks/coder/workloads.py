@@ -16,6 +16,8 @@ from benchmarks.coder.agents import ACCORD, CodingAgent
 
 MIB = 1024 * 1024
 Figures = dict[str, float]
+DESCRIPTION = {"description": "Wait"}
+"""Some agents want one for each command."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Fixture:
 
     agent: CodingAgent
     server: ModelServer
+    model: "ScriptedModel"
     home: Path
     project: Path
 
@@ -31,28 +34,57 @@ class Fixture:
         return AgentProcess(self.agent, self.server, self.home)
 
 
-def scripted_answer(request: RecordedRequest) -> ModelAnswer:
-    """Answer of the model: a command if the prompt asks for one, otherwise a short text."""
-    text = str(request.body)
-    if "run-and-wait" in text and '"role": "tool"' not in text and "'role': 'tool'" not in text:
-        shell = "bash" if "'bash'" in text else "run_shell_command"
-        return ModelAnswer(ModelToolCall(shell, {"command": "touch started; sleep 1000"}))
-    return ModelAnswer("Well, ", "that ", "is ", "done.")
+class ScriptedModel:
+    """The model: a command or a search if the prompt asks for one, otherwise a short text."""
+
+    def __init__(self, agent: CodingAgent) -> None:
+        self._agent = agent
+        self._asked = asyncio.Event()
+        self.asked_at = self.answered_at = 0.0
+        """When the request with the last prompt came, and the one with the result of a tool."""
+        self.found = False
+        """Whether a result names the file that was searched for."""
+
+    def __call__(self, request: RecordedRequest) -> ModelAnswer:
+        last = request.body["messages"][-1]
+        self._asked.set()
+        if last["role"] == "tool":
+            self.answered_at = time.perf_counter()
+            self.found = self.found or "file49.py" in str(last["content"])
+        else:
+            self.asked_at = time.perf_counter()
+            if "run-and-wait" in str(last):
+                return ModelAnswer(
+                    ModelToolCall(self._agent.shell, {"command": "touch started; sleep 1000"} | DESCRIPTION)
+                )
+            if "search-for" in str(last):
+                return ModelAnswer(ModelToolCall(self._agent.search, {"pattern": "value = 19999"}))
+        return ModelAnswer("Well, ", "that ", "is ", "done.")
+
+    async def asked(self) -> None:
+        """Wait for the first request."""
+        await self._asked.wait()
 
 
 async def start(fixture: Fixture) -> Figures:
-    """Measure the time from process start to the responses to `initialize` and the first `session/new`."""
+    """Measure from process start to the first responses, and to the first request to the model."""
     async with fixture.start() as agent:
         await agent.initialize()
         initialized = time.perf_counter()
         used = agent.usage()
-        await agent.new_session(fixture.project)
+        session = await agent.new_session(fixture.project)
         opened = time.perf_counter()
+        turn = agent.prompt(session)
+        await fixture.model.asked()
+        asked, used_until_asked = time.perf_counter(), agent.usage()
+        await agent.result(turn)
     return {
         "initialize, wall ms": (initialized - agent.started) * 1e3,
         "initialize, CPU ms": used.cpu * 1e3,
         "memory after initialize, MiB": used.rss / MIB,
         "first session/new, ms": (opened - initialized) * 1e3,
+        "first request to the model, wall ms": (asked - agent.started) * 1e3,
+        "first request to the model, CPU ms": used_until_asked.cpu * 1e3,
     }
 
 
@@ -184,12 +216,31 @@ async def checkpoint(fixture: Fixture) -> Figures:
     }
 
 
-def _make_repository(project: Path) -> None:
+async def search(fixture: Fixture) -> Figures:
+    """Measure a search over 20,000 files: from the model's call to the request with its result."""
+    await asyncio.to_thread(_make_files, fixture.project)
+    times: list[float] = []
+    async with fixture.start() as agent:
+        await agent.initialize()
+        session = await agent.new_session(fixture.project)
+        for number in range(6):
+            await agent.result(agent.prompt(session, f"search-for {number}"))
+            if number:  # the first one reads the folders for the first time
+                times.append(fixture.model.answered_at - fixture.model.asked_at)
+    assert fixture.model.found, "the search found nothing"
+    return {"search over 20,000 files, ms": statistics.median(times) * 1e3}
+
+
+def _make_files(project: Path) -> None:
     for number in range(400):
         folder = project / f"package{number // 20}" / f"module{number}"
         folder.mkdir(parents=True)
         for name in range(50):
             (folder / f"file{name}.py").write_text(f"value = {number * 50 + name}\n")
+
+
+def _make_repository(project: Path) -> None:
+    _make_files(project)
     author = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
     for words in (["init", "-q"], ["add", "-A"], [*author, "commit", "-qm", "files"]):
         subprocess.run(["git", *words], cwd=project, check=True)
@@ -207,4 +258,5 @@ WORKLOADS: dict[str, Callable[[Fixture], Awaitable[Figures]]] = {
     "waiting": waiting,
     "load": load,
     "checkpoint": checkpoint,
+    "search": search,
 }

@@ -1,4 +1,4 @@
-"""`accord tour`: shows a plan, an approval, a resumed session, a rewind and the page with the rehearsal model.
+"""`accord tour`: shows a plan, an approval, a resumed session, a rewind and the page, without a model.
 
 Every step is a real `accord` command in a temporary folder, with settings and sessions of its own.
 """

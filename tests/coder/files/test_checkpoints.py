@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.git_project import GitProject
 
-from accord.coder.files import checkpoint_store
+from accord.coder.files import checkpoint_store, file_checkpoints
 from accord.coder.files.checkpoint_store import CheckpointStore, clean_up, stored_sessions
 from accord.coder.files.exact_disk import ExactDisk, resolve_path
 from accord.coder.files.file_checkpoints import CHANGED_BETWEEN, FileCheckpoints
@@ -194,6 +194,38 @@ async def test_a_deleted_gitignore_lets_no_ignored_file_in_or_away(desk: Desk, t
         "--git-dir", str(next((tmp_path / "checkpoints").glob("*/git/*"))), "ls-files", "--cached"
     )
     assert ".env" not in objects
+
+
+@needs_git
+async def test_files_of_a_folder_that_ignores_itself_stay_when_its_gitignore_goes(desk: Desk) -> None:
+    GitProject(desk.root)
+    for folder in ("cache", "moved"):
+        (desk.root / folder).mkdir()
+        (desk.root / folder / "kept").write_text("mine")
+    (desk.root / "cache" / ".gitignore").write_text("*\n")
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    (desk.root / "cache" / ".gitignore").unlink()
+    (desk.root / "cache" / "created").write_text("new")
+    (desk.root / "moved").rename(desk.root / "renamed")
+    await desk.end()
+    assert (await desk.checkpoints.read()).turns[0].notes == ["files that git ignored before the turn stay"]
+    assert await desk.undo() == {}
+    assert desk.files() == {"cache/kept": "mine", "moved/kept": "mine"}
+
+
+async def test_a_large_file_of_another_program_is_not_even_overwritten_with_force(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_checkpoints, "FILE_LIMIT", 10)
+    (desk.root / "a").write_text("small")
+    await desk.begin()
+    await desk.write("a", "changed")
+    await desk.end()
+    (desk.root / "a").write_text("a text of another program")
+    reason = "another program changed it since, and it is too large to keep a copy"
+    assert await desk.undo(force=True) == {"a": reason}
+    assert desk.files() == {"a": "a text of another program"}
 
 
 @needs_git

@@ -81,6 +81,11 @@ def test_a_photo_of_108_megapixels_is_decoded_at_a_fraction_of_its_size() -> Non
     )
 
 
+def test_a_progressive_photo_of_108_megapixels_is_not_decoded() -> None:
+    with pytest.raises(BadPicture, match="12,000 x 9,000 pixels; at most 50,000,000 are decoded"):
+        fit_picture(file_of((12_000, 9000), "JPEG", progressive=True))
+
+
 def test_a_damaged_picture_is_left_to_the_provider_unless_it_is_too_large() -> None:
     damaged = noise(60, "PNG")[:5000]
     assert fit_picture(damaged) == Picture(damaged, "image/png")

@@ -20,6 +20,7 @@ from accord.workspace.roots import Folder, StopSignal, replace_file
 
 CHANGED_SINCE: Final = "another program changed it since"
 _NOT_KEPT: Final = "its copy is missing or damaged"
+_TOO_LARGE: Final = f"{CHANGED_SINCE}, and it is too large to keep a copy"
 _HARD_LINK: Final = "it has other names (hard links)"
 
 
@@ -90,6 +91,8 @@ def _reason(path: str, chain: Sequence[FileChange], now: FileState, allowed: All
         return "it is not a plain file"
     if now.kind == "file" and os.lstat(path).st_nlink > 1:
         return _HARD_LINK
+    if now.digest.startswith("size:") and not now.same_as(chain[-1].after):
+        return _TOO_LARGE  # nothing could bring it back
     if force:
         return ""
     if not now.same_as(chain[-1].after):

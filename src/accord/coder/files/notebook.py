@@ -65,7 +65,7 @@ class Notebook:
         for index, cell in enumerate(self.cells):
             if cell.get("id") == name:
                 return index
-        if name.isdecimal() and 1 <= int(name) <= len(self.cells):
+        if name.isdecimal() and len(name) < 10 and 1 <= int(name) <= len(self.cells):
             return int(name) - 1
         raise BadNotebook(f"there is no cell {one_line(name, 64)!r}; it has {len(self.cells)} cells")
 

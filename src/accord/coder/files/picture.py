@@ -4,6 +4,7 @@ Pillow is imported with the first picture. It is part of the `agent` extra; with
 """
 
 import io
+import threading
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ _HEADERS: Final = (
 )
 _FORMATS: Final = ("PNG", "JPEG", "GIF", "WEBP")
 _MAX_SHRINKS: Final = 4
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Two large pictures would need twice the memory."""
 
 
 class BadPicture(AccordError):
@@ -72,7 +75,8 @@ def fit_picture(data: bytes, max_bytes: int = MAX_PICTURE_BYTES) -> Picture:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             if len(data) <= max_bytes and max(image.size) <= MAX_SIDE:
                 return Picture(data, mime_type)
-            return _scaled(image, max_bytes)
+            with _ONE_AT_A_TIME:
+                return _scaled(image, max_bytes)
     except BadPicture:
         raise
     except Image.DecompressionBombError:
@@ -89,11 +93,18 @@ def _scaled(image: "Image.Image", max_bytes: int) -> Picture:
 
     size = image.size
     image.draft(None, (MAX_SIDE, MAX_SIDE))  # a JPEG file is decoded at a fraction of its size
-    if image.size[0] * image.size[1] > _MAX_PIXELS:
+    # A progressive one keeps the coefficients of all its pixels all the same.
+    decoded = size if image.info.get("progressive") else image.size
+    if decoded[0] * decoded[1] > _MAX_PIXELS:
         raise BadPicture(f"it has {size[0]:,} x {size[1]:,} pixels; at most {_MAX_PIXELS:,} are decoded")
     is_photo = image.format == "JPEG"
-    turned = ImageOps.exif_transpose(image)
-    if turned.size != image.size:
+    small: Image.Image = image
+    if image.mode not in ("RGB", "L"):
+        small = image.convert("RGBA" if image.has_transparency_data else "RGB")
+        image.close()  # a decoded picture can take hundreds of megabytes
+    small.thumbnail((MAX_SIDE, MAX_SIDE))
+    turned = ImageOps.exif_transpose(small)
+    if turned.size != small.size:
         size = (size[1], size[0])
     small = turned.convert("RGBA" if turned.has_transparency_data else "RGB")
     side = MAX_SIDE

@@ -75,6 +75,8 @@ class ShadowGit:
             self._pathspec = ":/"
         self._program = program
         self._deadline = 0.0
+        self._taken = 0
+        """When the snapshot was complete, in the time of files."""
         self._unfollowed: set[str] = set()
         """Changed files whose content is not in the snapshot."""
 
@@ -92,6 +94,7 @@ class ShadowGit:
             added += [path for path in untracked if self._may_keep(path, UNTRACKED_LIMIT)]
             if added:
                 self._run("update-index", "-z", "--add", "--remove", "--stdin", paths=added)
+            self._taken = _file_clock()
         except OSError as error:
             raise GitProblem(f"the snapshot cannot be written ({error.strerror})") from None
 
@@ -112,10 +115,13 @@ class ShadowGit:
             if untracked:
                 notes.append("new files of commands stay: a .gitignore changed in the same turn")
             untracked = [path for path in untracked if os.path.basename(path) == ".gitignore"]
+        older = {path for path in untracked if self._is_older(path)}
+        if older:
+            notes.append("files that git ignored before the turn stay")
         changed += [
             ChangedPath(os.path.join(self._top, path), None, 0)
             for path in untracked
-            if path not in self._unfollowed and not path.endswith("/")
+            if path not in self._unfollowed and path not in older and not path.endswith("/")
         ]
         converted = self._converted([entry for entry in changed if entry.blob])
         return [
@@ -189,6 +195,19 @@ class ShadowGit:
             # Git knows only whether a file may be executed.
             modified.append(ChangedPath(os.fsdecode(path), blob, int(old_mode, 8) & 0o111, problem))
         return modified, untracked
+
+    def _is_older(self, path: str) -> bool:
+        """Whether a file that the snapshot did not list was there: the .gitignore that hid it is gone."""
+        try:
+            if os.lstat(os.path.join(self._top, path)).st_ctime_ns >= self._taken:
+                return False
+            while path := os.path.dirname(path):
+                folder = os.lstat(os.path.join(self._top, path))
+                if folder.st_ctime_ns >= self._taken > folder.st_mtime_ns:
+                    return False  # the whole folder was moved here
+        except OSError:
+            return False
+        return True
 
     def _may_keep(self, path: str, limit: int) -> bool:
         """Whether the snapshot may take the content of a file; else its changes are not followed."""
@@ -267,8 +286,17 @@ def _environment() -> dict[str, str]:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C",
     }
+
+
+def _file_clock() -> int:
+    """The time, in ns, that a file gets which changes now, or a little less."""
+    if hasattr(time, "CLOCK_REALTIME_COARSE"):
+        return time.clock_gettime_ns(time.CLOCK_REALTIME_COARSE)
+    return time.time_ns() - 20_000_000
 
 
 def _blob_size(line: str) -> int:
