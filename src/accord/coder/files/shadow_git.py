@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ UNTRACKED_LIMIT: Final = 2 * 1024 * 1024
 """Larger files that the user's repository does not track are not kept."""
 MAX_PATHS: Final = 20_000
 _MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
+_COARSE_CLOCK: Final = 5  # CLOCK_REALTIME_COARSE, which Python has no name for
 _LINK, _MODULE = "120000", "160000"
 _CONFIG: Final = """\
 [core]
@@ -294,8 +296,8 @@ def _environment() -> dict[str, str]:
 
 def _file_clock() -> int:
     """The time, in ns, that a file gets which changes now, or a little less."""
-    if hasattr(time, "CLOCK_REALTIME_COARSE"):
-        return time.clock_gettime_ns(time.CLOCK_REALTIME_COARSE)
+    if sys.platform == "linux":
+        return time.clock_gettime_ns(_COARSE_CLOCK)
     return time.time_ns() - 20_000_000
 
 
