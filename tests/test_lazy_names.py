@@ -38,3 +38,9 @@ print(asyncio.run(main()))
 def test_an_import_gives_the_module_itself() -> None:
     code = "import inspect, typing_extensions\nprint(inspect.__file__ is not None, inspect.isclass(int))"
     assert output(code) == "True True"
+
+
+def test_the_first_name_of_the_package_loads_asyncio_without_them() -> None:
+    code = "import sys, accord; accord.Agent; print('asyncio' in sys.modules, 'ssl' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["True", "False"]

@@ -1,6 +1,5 @@
 """The benchmark agent on Accord. Each prompt is a job as JSON; see workloads.py."""
 
-import asyncio
 import json
 import sys
 import time
@@ -33,11 +32,13 @@ async def answer(turn: Turn) -> None:
 
 
 async def stream(turn: Turn, job: dict[str, Any]) -> None:
+    from asyncio import sleep  # here, because the agent of the guide has no need to import asyncio
+
     pause = job.get("pause")
     for number in range(job["count"]):
         await turn.say(text(job, number))
         if pause is not None:
-            await asyncio.sleep(pause)
+            await sleep(pause)
 
 
 async def read(turn: Turn, job: dict[str, Any]) -> None:

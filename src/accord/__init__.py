@@ -1,12 +1,13 @@
 """Accord: the Agent Client Protocol (ACP) for Python, for agents and clients.
 
 The names below are what most programs need. They are imported on first use, so that an agent never loads the
-client. The packages (`accord.agent`, `accord.client`, `accord.schema`, ...) have more.
+client. The first one loads asyncio without modules that it rarely needs, unless it is loaded already.
+The packages (`accord.agent`, `accord.client`, `accord.schema`, ...) have more.
 """
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import LazyGetattr, lazy_names
+from accord.lazy_names import LazyGetattr, import_asyncio, lazy_names
 
 if TYPE_CHECKING:
     from accord.agent import (
@@ -118,6 +119,7 @@ __getattr__: LazyGetattr = lazy_names(
         ),
         "accord.workspace": "LocalWorkspace Workspace",
     },
+    import_asyncio,
 )
 
 

@@ -10,14 +10,20 @@ LazyGetattr: TypeAlias = Callable[[str], Any]
 """The `__getattr__` of a package."""
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> LazyGetattr:
-    """Return the `__getattr__` of a package. `modules` maps each module to its names, separated by spaces."""
+def lazy_names(
+    package: str, modules: Mapping[str, str], prepare: Callable[[], None] = lambda: None
+) -> LazyGetattr:
+    """Return the `__getattr__` of a package. `modules` maps each module to its names, separated by spaces.
+
+    `prepare` is called before each import.
+    """
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> Any:
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        prepare()
         value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
@@ -25,7 +31,7 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> LazyGetattr:
     return load
 
 
-_RARELY_USED = ("asyncio.sslproto", "inspect", "locale", "ssl", "textwrap", "tokenize")
+_RARELY_USED = ("asyncio.sslproto", "inspect", "locale", "msgspec.inspect", "ssl", "textwrap", "tokenize")
 
 
 def import_asyncio() -> None:

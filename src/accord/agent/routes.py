@@ -3,13 +3,13 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import UNSET, MsgspecError, Raw, defstruct
 from msgspec.json import Decoder
 
-from accord.agent.builtin_methods import BuiltinMethods, InitializeMethods, OptionMethods
+from accord.agent.builtin_methods import BuiltinMethods, InitializeMethods
 from accord.agent.decorators import AgentHandlers
 from accord.errors import InvalidParams, InvalidRequest
 from accord.schema.codec import NotJson, parse_json
@@ -59,7 +59,12 @@ def request_routes(
     notifications: Mapping[str, Route],
 ) -> dict[str, Route]:
     """Return a route for every request that the agent serves."""
-    option_methods = OptionMethods(handlers, methods)
+
+    def change_option(params: Any, call: IncomingCall) -> Awaitable[Any]:
+        from accord.agent.option_methods import OptionMethods
+
+        return OptionMethods(handlers, methods).change(params, call)
+
     built_in: dict[str, RouteFunction] = {
         "initialize": handshake.initialize,
         "authenticate": handshake.authenticate,
@@ -73,8 +78,8 @@ def request_routes(
         "session/prompt": methods.prompt,
         "session/delete": methods.delete,
         "session/archive": methods.archive,
-        "session/set_mode": option_methods.set_mode,
-        "session/set_config_option": option_methods.set_config_option,
+        "session/set_mode": change_option,
+        "session/set_config_option": change_option,
         "auth/status": handshake.auth_status,
     }
     routes: dict[str, Route] = {}

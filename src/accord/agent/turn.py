@@ -56,6 +56,8 @@ HandlerResult: TypeAlias = StopReason | PromptResponse | None
 
 _STOP_REASONS: Final = get_args(StopReason)
 
+ChunkType: TypeAlias = type[AgentMessageChunk | AgentThoughtChunk]
+
 
 class Turn:
     """One prompt and its answer. Usable until the prompt is answered."""
@@ -108,51 +110,42 @@ class Turn:
         """
         if self._core.chunk_type is None:  # it may raise; then a caller that tries again blocks nothing
             await self._connection.drain()
-        self._say(content)
+        self._append(AgentMessageChunk, content)
         if self._connection.must_drain():
             await self._connection.drain()
 
     def say_now(self, content: str | ContentBlock) -> None:
         """Append to the answer without waiting. May be called from any thread."""
-        block = content_block(content)
-        if not self._hand_over(self._say, block):
-            self._say(block)
-
-    def _say(self, content: str | ContentBlock) -> None:
-        core = self._core
-        # Within a message nothing is checked: the end of the turn or of the connection resets `chunk_type`.
-        if core.chunk_type is not AgentMessageChunk and not core.start_message(AgentMessageChunk):
-            return
-        chunk = AgentMessageChunk(content_block(content), core.message_id)
-        if self.session.on_update is not None:
-            self.session.on_update(chunk)
-        self._notify("session/update", SessionNotification(self.session.id, chunk))
+        self._append_now(AgentMessageChunk, content)
 
     async def think(self, content: str | ContentBlock) -> None:
         """Append to the reasoning."""
         if self._core.chunk_type is None:  # as in `say`
             await self._connection.drain()
-        self._think(content)
+        self._append(AgentThoughtChunk, content)
         if self._connection.must_drain():
             await self._connection.drain()
 
     def think_now(self, content: str | ContentBlock) -> None:
         """Append to the reasoning without waiting. May be called from any thread."""
-        block = content_block(content)
-        if not self._hand_over(self._think, block):
-            self._think(block)
+        self._append_now(AgentThoughtChunk, content)
 
-    def _think(self, content: str | ContentBlock) -> None:
+    def _append(self, kind: ChunkType, content: str | ContentBlock) -> None:
         core = self._core
         # Within a message nothing is checked: the end of the turn or of the connection resets `chunk_type`.
-        if core.chunk_type is not AgentThoughtChunk and not core.start_message(AgentThoughtChunk):
+        if core.chunk_type is not kind and not core.start_message(kind):
             return
-        chunk = AgentThoughtChunk(content_block(content), core.message_id)
+        chunk = kind(content_block(content), core.message_id)
         if self.session.on_update is not None:
             self.session.on_update(chunk)
         self._notify("session/update", SessionNotification(self.session.id, chunk))
 
-    def _hand_over(self, send: Callable[[Any], None], content: Any) -> bool:
+    def _append_now(self, kind: ChunkType, content: str | ContentBlock) -> None:
+        block = content_block(content)
+        if not self._hand_over(self._append, kind, block):
+            self._append(kind, block)
+
+    def _hand_over(self, send: Callable[..., None], *content: Any) -> bool:
         """From another thread, let the event loop send the content, and return True.
 
         Raises UsageError once the prompt is answered, so that a thread that goes on after a cancel ends.
@@ -160,11 +153,11 @@ class Turn:
         if not self._core.peer.in_other_thread:
             return False
         self._core.check_writable()
-        return self._core.peer.hand_over(self._send_if_live, send, content)
+        return self._core.peer.hand_over(self._send_if_live, send, *content)
 
-    def _send_if_live(self, send: Callable[[Any], None], content: Any) -> None:
+    def _send_if_live(self, send: Callable[..., None], *content: Any) -> None:
         if self._core.live:
-            send(content)
+            send(*content)
 
     async def say_separately(self, text: str) -> None:
         """Send a separate message.
@@ -174,7 +167,8 @@ class Turn:
         await self._connection.drain()
         before = "" if self._core.chunk_type is None else "\n\n"
         self._core.chunk_type = None
-        self._say(f"{before}{text}\n\n")  # without a wait in between: another task may be sending an answer
+        # Without a wait in between: another task may be sending an answer.
+        self._append(AgentMessageChunk, f"{before}{text}\n\n")
         self._core.chunk_type = None
 
     async def update(self, update: SessionUpdate) -> None:
@@ -367,7 +361,7 @@ class TurnCore:
         self.plans: PlanReporter = session_core.plans
         self._session_core = session_core
         self.cancelled: bool = False
-        self.chunk_type: type[AgentMessageChunk | AgentThoughtChunk] | None = None
+        self.chunk_type: ChunkType | None = None
         """The type of the current message. None: the next chunk starts a new message."""
         self.message_id: str = ""
         self.turn: Turn = Turn(self, request)
@@ -393,7 +387,7 @@ class TurnCore:
         await self.peer.connection.drain()
         return self.check_writable()
 
-    def start_message(self, chunk_type: type[AgentMessageChunk | AgentThoughtChunk]) -> bool:
+    def start_message(self, chunk_type: ChunkType) -> bool:
         self.peer.connection.check_open()
         if not self.check_writable():
             return False

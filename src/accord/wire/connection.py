@@ -291,14 +291,14 @@ class Connection:
                     self._report("failed", f"a notification handler raised {kind}: {error}")
                     continue
             event = receive(frame)
-            if isinstance(event, Response):
+            if isinstance(event, Envelope) and isinstance(frame, bytes):
+                self._handle_call(event, frame)
+            elif isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
                 self._callback_loop.at_once = len(frames) == 1  # no event of this read comes before it
                 self._deliver(event.call, event.call.set_response, event)
                 self._callback_loop.at_once = False
-            elif isinstance(event, Envelope) and isinstance(frame, bytes):
-                self._handle_call(event, frame)
             elif isinstance(event, Fault):
                 self._report_fault(event)
         if self._transport.unsent > self._limits.outbound and self.pressure.pause_for_output():

@@ -157,10 +157,9 @@ class LineFramer:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that these bytes complete, in order."""
-        if data.find(b"\n") == len(data) - 1 <= self._limit and not self._line:
-            line = data[:-1]
-            if line[:1] == b"{" and line[-1:] == b"}":
-                return [line]  # one message, as calls in sequence are read
+        whole = data.startswith(b"{") and data.endswith(b"}\n") and len(data) <= self._limit
+        if whole and not self._line and data.find(b"\n") == len(data) - 1:
+            return [data[:-1]]  # one message, as calls in sequence are read
         lines = data.split(b"\n")
         unfinished = lines.pop()
         frames: list[Frame] = []
@@ -330,7 +329,6 @@ class LoopWriter(WriteBacklog):
         self._was_blocking = os.get_blocking(fd)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._queued_frames: list[bytes] = []  # whole frames, not joined yet
-        self._queued_bytes = 0
         self._buffers: deque[bytes | memoryview] = deque()  # joined frames, partly written
         self._direct_from = float("inf")  # the monotonic time from which a frame is written at once
         self._flush_scheduled = False
@@ -350,10 +348,9 @@ class LoopWriter(WriteBacklog):
             size = len(frame) + 1
             self.unsent += size
             self._queued_frames.append(frame)
-            self._queued_bytes += size
             if self._loop is None or self._awaiting_writable:
                 return
-            if self._queued_bytes >= _MAX_JOINED:
+            if self.unsent >= _MAX_JOINED:  # all of it is queued
                 self._flush()
             elif not self._flush_scheduled:
                 self._flush_scheduled = True
@@ -414,7 +411,7 @@ class LoopWriter(WriteBacklog):
 
     def _join_frames(self) -> None:
         """Turn the waiting frames into few buffers: join short ones, keep long ones."""
-        frames, self._queued_frames, self._queued_bytes = self._queued_frames, [], 0
+        frames, self._queued_frames = self._queued_frames, []
         short_frames: list[bytes] = []
         for frame in frames:
             if len(frame) < _MAX_JOINED:

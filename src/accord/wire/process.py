@@ -145,6 +145,7 @@ class ProcessTransport:
         self._closing: asyncio.Task[None] | None = None
         self._writer, self._stderr_reader = PipeWriter(fds[0]), PipeReader(fds[2])
         self._reader = FrameReader(PipeReader(fds[1]), limit)
+        self.send: Callable[[bytes], None] = self._writer.write
         self._writer.start(self._on_input_failure)
         self._stderr_reader.start(stderr_tail.feed, stderr_tail.finish)
         tree.on_exit(self._on_exit)
@@ -161,9 +162,6 @@ class ProcessTransport:
         else:
             self._reader.start(receiver, self._on_output_end)
             self._finish_if_ended()
-
-    def send(self, frame: bytes) -> None:
-        self._writer.write(frame)
 
     @property
     def unsent(self) -> int:

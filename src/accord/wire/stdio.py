@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Callable
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.wire.pipes import FrameReader, LoopReader, LoopWriter, PipeReader, PipeWriter, drain
@@ -34,6 +35,7 @@ class StdioTransport:
         self._closing: asyncio.Task[None] | None = None
         reader, self._writer = take_over_stdio()
         self._reader = None if reader is None else FrameReader(reader, limit)
+        self.send: Callable[[bytes], None] = _drop if self._writer is None else self._writer.write
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -49,10 +51,6 @@ class StdioTransport:
             self._reader.start(receiver, lambda: self._finish("the client closed stdin", can_send=True))
         else:
             loop.call_soon(self._finish, "stdin is closed; there is nothing to read")
-
-    def send(self, frame: bytes) -> None:
-        if self._writer is not None:
-            self._writer.write(frame)
 
     @property
     def unsent(self) -> int:
@@ -95,6 +93,10 @@ class StdioTransport:
             self._reader.close()
         if self._receiver is not None:
             self._receiver.ended(self._end)
+
+
+def _drop(_frame: bytes) -> None:
+    pass
 
 
 def take_over_stdio() -> tuple[PipeReader | None, PipeWriter | None]:

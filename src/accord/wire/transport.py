@@ -71,7 +71,7 @@ class Transport(Protocol):
         """Start delivering; called once."""
         ...
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes, /) -> None:
         """Queue one frame, which contains no line end; never blocks, never raises."""
         ...
 
