@@ -3,13 +3,14 @@
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 from accord.cluster.cluster_access import cluster_access
@@ -136,11 +137,14 @@ async def running_cluster(folder: Path) -> AsyncGenerator[Cluster]:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that nothing uses now, and that no connection gets as its own port."""
+    ports: list[int] = []
+    with ExitStack() as stack:
+        while len(ports) < count:
+            one = stack.enter_context(socket.socket())
+            try:
+                one.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+            except OSError:
+                continue  # another process uses it
+            ports.append(one.getsockname()[1])
+    return ports

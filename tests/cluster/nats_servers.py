@@ -1,5 +1,6 @@
 """Real `nats-server` processes for tests."""
 
+import random
 import re
 import socket
 import subprocess
@@ -171,12 +172,17 @@ class NatsCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nothing uses now."""
+    """Ports of the loopback address that nothing uses now, and that no connection gets as its own port."""
+    ports: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        while len(ports) < count:
+            one = stack.enter_context(socket.socket())
+            try:
+                one.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
+            except OSError:
+                continue  # another process uses it
+            ports.append(one.getsockname()[1])
+    return ports
 
 
 @contextmanager

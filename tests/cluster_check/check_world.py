@@ -196,8 +196,11 @@ class CheckWorld:
                     await access.tokens.add(token)
                 break
             except (UsageError, StoreError):
-                if time.monotonic() > end:
-                    raise
+                ended = [server.name for server in self.servers.values() if not is_running(server.process)]
+                if ended or time.monotonic() > end:
+                    raise NotHealed(
+                        f"the NATS servers do not start (ended: {ended}); see their logs"
+                    ) from None
                 await asyncio.sleep(0.2)
         await asyncio.gather(*(node.start() for node in self.nodes.values()))
 
@@ -223,7 +226,7 @@ class CheckWorld:
     async def revive(self, program: Program) -> None:
         """Start a program again if it has ended, and let it run if it was stopped."""
         process = program.process
-        if process is not None and process.poll() is None:
+        if process is not None and is_running(process):
             process.send_signal(signal.SIGCONT)
         else:
             await program.start()
@@ -255,6 +258,10 @@ class CheckWorld:
 
 class NotHealed(Exception):
     """The cluster does not work again although nothing is broken any more."""
+
+
+def is_running(process: "subprocess.Popen[bytes] | None") -> bool:
+    return process is not None and process.poll() is None
 
 
 def kill_tree(process: "subprocess.Popen[bytes]") -> None:

@@ -120,6 +120,10 @@ def claim_without_an_owner_record(run: Run) -> None:
 
 
 def answer_twice(run: Run) -> None:
+    run.append(1, 7, [["event", [run.answered("reject_once")]]], "a:1")
+
+
+def take_back_what_the_agent_got(run: Run) -> None:
     run.append(1, 7, [["event", [run.answered(None)]]], "a:1")
 
 
@@ -183,6 +187,7 @@ def list_what_was_deleted(run: Run) -> None:
         (write_without_owning, "one writer in an epoch"),
         (claim_without_an_owner_record, "begins without its owner"),
         (answer_twice, "a question is answered once"),
+        (take_back_what_the_agent_got, "the agent's answer is in the log"),
         (answer_otherwise, "the agent's answer is in the log"),
         (allow_without_a_client, "only a client answers"),
         (prompt_twice, "a prompt reaches an agent once"),
