@@ -10,6 +10,7 @@ from tests.cluster.test_many_nodes import ASK, RunningNode, running_node
 from tests.gateway.gateway_harness import DrivenClient, open_session
 from tests.patience import PATIENCE
 
+from accord.cluster import shared_inbox
 from accord.gateway.contracts import InboxItem
 
 
@@ -78,3 +79,24 @@ async def test_requests_of_a_node_that_is_gone_are_not_shown(server: RunningServ
             await asyncio.wait_for(gone.wait(), PATIENCE)
             gone.clear()
         assert b.node.inbox.others() == []
+
+
+async def test_a_request_that_the_bucket_lost_is_shown_again(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_inbox, "_CHECK_SECONDS", 0.1)
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        assert a.node.inbox is not None
+        assert b.node.inbox is not None
+        changes: asyncio.Queue[bool] = asyncio.Queue()
+        b.node.inbox.on_change = lambda item, is_pending: changes.put_nowait(is_pending)
+        a.node.inbox.add(InboxItem("log.1.1", "hand", "s1", (str(tmp_path),), b'{"id":"log.1.1"}'))
+        assert await asyncio.wait_for(changes.get(), PATIENCE)
+        bucket = b.node.streams.bucket("inbox")
+        entry = await bucket.get("log.1.1")
+        assert entry is not None
+        await bucket.delete("log.1.1", entry.revision)
+        assert not await asyncio.wait_for(changes.get(), PATIENCE)
+        assert await asyncio.wait_for(changes.get(), PATIENCE)
+        assert [item.id for item in b.node.inbox.others()] == ["log.1.1"]

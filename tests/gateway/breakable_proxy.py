@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
+_MAX_DELAYED = 64
+"""Pieces of data that wait in one direction; then nothing more is read."""
+
 
 class BreakableProxy:
     """Forwards bytes. `cut` resets every connection at once."""
@@ -19,7 +22,7 @@ class BreakableProxy:
         self._cut_after: int | None = None
         self._refuses = False
         self.delay: float = 0.0
-        """Seconds that each piece of data waits, in both directions."""
+        """Seconds that everything waits, in both directions."""
         self._flows = {"up": asyncio.Event(), "down": asyncio.Event()}
         for flow in self._flows.values():
             flow.set()
@@ -82,11 +85,29 @@ class BreakableProxy:
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool
     ) -> None:
+        flow = self._flows["down" if counted else "up"]
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_MAX_DELAYED)
+
+        async def read() -> None:
+            while True:
+                try:
+                    data = await reader.read(4096)
+                except OSError:
+                    data = b""
+                await arrived.put((loop.time() + self.delay, data))
+                if not data:
+                    return
+
+        reading = asyncio.ensure_future(read())
         try:
-            while data := await reader.read(4096):
-                if self.delay:
-                    await asyncio.sleep(self.delay)
-                await self._flows["down" if counted else "up"].wait()
+            while True:
+                due, data = await arrived.get()
+                if not data:
+                    return
+                if due > loop.time():
+                    await asyncio.sleep(due - loop.time())
+                await flow.wait()
                 writer.write(data)
                 await writer.drain()
                 if counted:
@@ -97,6 +118,11 @@ class BreakableProxy:
                         return
         except OSError:
             return
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+            if not reading.cancelled():
+                reading.exception()
 
     async def aclose(self) -> None:
         """Cut all connections and wait until no task runs."""

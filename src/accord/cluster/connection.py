@@ -313,7 +313,7 @@ class NatsConnection:
                 pending_msgs_limit=_PENDING_MESSAGES,
                 pending_bytes_limit=_PENDING_BYTES,
             )
-        except Error as error:
+        except (Error, OSError) as error:
             raise NatsUnavailable(f"cannot subscribe to {subscription.subject} ({_text(error)})") from None
 
     async def unsubscribe(self, subscription: NatsSubscription) -> None:
@@ -323,7 +323,7 @@ class NatsConnection:
         self._subscriptions.remove(subscription)
         try:
             await cast(Awaitable[None], subscription.current.unsubscribe())
-        except Error:
+        except (Error, OSError):
             pass  # the connection is closed, and the subscription with it
 
     def new_inbox(self) -> str:

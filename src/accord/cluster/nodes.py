@@ -332,6 +332,8 @@ class NodeLease:
         return await self._bucket.get(self.entry.node)
 
     def _fence(self, reason: str) -> None:
+        if self._fenced:  # meanwhile, while a renewal waited for its answer
+            return
         self._fenced = True
         self.fenced_count += 1
         self.on_fenced(reason)

@@ -131,6 +131,8 @@ class _OpenSession(Struct):
     log: str = ""
     interrupted: bool = False
     """Whether a turn was under way when its node was lost."""
+    lost: str = ""
+    """The node that was lost."""
 
 
 class RoutedClient(ClientFeatures):
@@ -363,7 +365,8 @@ class RoutedClient(ClientFeatures):
                 session.interrupted = False
                 moved = SessionInfoUpdate(meta={"accord": {"node": link.node}})
                 self.connection.send([OutgoingFrame(update_body(session_id, moved))], session_id)
-                self._show_notice(session_id, f"Moved to {link.node}{turn}.", "", "info")
+                where = "Connected again to" if link.node == session.lost else "Moved to"
+                self._show_notice(session_id, f"{where} {link.node}{turn}.", "", "info")
                 self._forward(link, frames)
             elif frames and not self._closed:
                 self._router.start(self._route_again(frames, link.node, error))
@@ -415,7 +418,7 @@ class RoutedClient(ClientFeatures):
         title = f"Node {link.node} {'stops' if isinstance(error, LinkClosed) else 'does not answer'}"
         for session_id, session in self._sessions.items():
             if session.link is link:
-                session.link = None
+                session.link, session.lost = None, link.node
                 session.interrupted = self._router.is_running(self.agent, session_id)
                 turn = "The turn was interrupted. " if session.interrupted else ""
                 self._show_notice(session_id, title, turn + _GOES_ON)

@@ -26,6 +26,8 @@ LOG = getLogger("accord.cluster")
 
 _MAX_BYTES: Final = 256 * 1024
 _RETRY_PAUSE: Final = 1.0
+_CHECK_SECONDS: Final = 10.0
+"""Between two looks whether the entries of this node are still in the bucket."""
 _LARGE_MEMBERS: Final = ("content", "rawInput")
 
 
@@ -62,6 +64,8 @@ class SharedInbox:
         self._shown: dict[str, InboxItem] = {}
         self._wanted: dict[str, bytes | None] = {}
         """What this node's entries have to be, until they are."""
+        self._open: dict[str, bytes] = {}
+        """The entries of this node that were not removed."""
         self._more = asyncio.Event()
 
     async def start(self) -> None:
@@ -72,6 +76,7 @@ class SharedInbox:
                 self._wanted[id] = None
         self._more.set()
         self._tasks.start(self._write())
+        self._tasks.start(self._restore())
 
     async def stop(self) -> None:
         await self._copy.stop()
@@ -84,10 +89,12 @@ class SharedInbox:
         if len(data) > _MAX_BYTES:
             LOG.warning("a request of %s is too large for the inbox of other nodes", item.agent)
             return
+        self._open[item.id] = data
         self._want(item.id, data)
 
     def remove(self, id: str) -> None:
         """Show a request no longer, soon."""
+        self._open.pop(id, None)
         if id in self._copy.values or id in self._wanted:
             self._want(id, None)
 
@@ -120,6 +127,19 @@ class SharedInbox:
                     del self._wanted[id]
                 else:
                     self._more.set()
+
+    async def _restore(self) -> None:
+        """Write entries of this node again that the bucket has lost."""
+        while True:
+            await self._clock.sleep(_CHECK_SECONDS)
+            for id, data in list(self._open.items()):
+                try:
+                    current = await self._copy.bucket.get(id)
+                except StoreError as error:
+                    LOG.debug("the inbox is checked later: %s", error)
+                    break
+                if (current is None or current.value is None) and self._open.get(id) is data:
+                    self._want(id, data)
 
     def _lives(self, entry: _InboxEntry) -> bool:
         """Whether the node that wrote an entry can still act."""
