@@ -35,6 +35,7 @@ SERVERS: Final = ("s1", "s2", "s3")
 NODES: Final = ("a", "b", "c")
 PREFIX: Final = "check"
 _LOG_BYTES: Final = 64 * 1024 * 1024
+_HEAL_SECONDS: Final = 120.0
 _NOWHERE: Final = "127.0.0.1:1"
 """What servers tell each other as their address, so that they use the relays alone."""
 
@@ -210,14 +211,14 @@ class CheckWorld:
             relay.heal()
         for program in (*self.servers.values(), *self.nodes.values()):
             await self.revive(program)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + _HEAL_SECONDS
         while True:
             ready = [await asyncio.to_thread(lambda node=node: node.is_ready) for node in self.nodes.values()]
             if all(ready):
                 return
             if time.monotonic() > end:
                 raise NotHealed(
-                    f"nodes are not ready after {PATIENCE:g} s: {dict(zip(NODES, ready, strict=True))}"
+                    f"nodes are not ready after {_HEAL_SECONDS:g} s: {dict(zip(NODES, ready, strict=True))}"
                 )
             for node in self.nodes.values():
                 await self.revive(node)

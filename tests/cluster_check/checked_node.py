@@ -20,7 +20,6 @@ from accord.cluster.jetstream import EXPECTED, JetStream, StoredMessage, read_me
 from accord.cluster.log_message import HEADER
 from accord.cluster.nodes import NodeLease
 from accord.cluster.session_feed import SessionFeed
-from accord.errors import StoreError
 from accord.gateway.pending_requests import PendingRequests
 
 _SESSION: Final = re.compile(rb'"gateway.owner".*?"session_id":"([^"]*)"')
@@ -69,14 +68,17 @@ async def _lossy_connect(*arguments: Any, **options: Any) -> NatsConnection:
 
 
 def _no_fence() -> None:
-    """Appends expect nothing, and the lease never ends."""
+    """Appends expect nothing, and a lease that another node broke is taken back."""
 
-    def ignore_end(lease: NodeLease, reason: str) -> None:
-        raise StoreError(f"ignored: {reason}")
+    async def take_back(lease: NodeLease) -> bool:
+        current = await lease._read()
+        lease._revision = 0 if current is None else current.revision
+        return True
 
     RecordedJetStream.fenced = False
     NodeLease.check = lambda self: None  # type: ignore[method-assign]
-    NodeLease._fence = ignore_end  # type: ignore[method-assign]
+    NodeLease._fence = lambda self, reason: None  # type: ignore[method-assign]
+    NodeLease._is_ours = take_back  # type: ignore[method-assign]
 
 
 def _answer_before_commit() -> None:
