@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import secrets
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -95,6 +96,7 @@ def main() -> int:
     if chosen.verify is not None:
         return 0 if show(check(chosen.verify), chosen.takeovers) else 1
     adopt_orphans()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it ends its programs
     folder = KEPT.resolve() / f"{chosen.seed}-{chosen.bug}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
