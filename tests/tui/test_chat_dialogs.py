@@ -9,7 +9,9 @@ import pytest
 from tests.tui.chat import running_chat
 from textual.widgets import Checkbox, Input
 
-from accord.tui.question_dialogs import FormDialog, PermissionDialog
+from accord.tui.chat_settings import ChatSettings
+from accord.tui.permission_dialogs import PermissionDialog
+from accord.tui.question_dialogs import FormDialog
 
 
 async def test_a_permission_dialog_shows_all_options_and_a_number_chooses(tmp_path: Path) -> None:
@@ -18,11 +20,44 @@ async def test_a_permission_dialog_shows_all_options_and_a_number_chooses(tmp_pa
         await chat.send("ask")
         dialog = await chat.wait_for_dialog()
         assert isinstance(dialog, PermissionDialog)
-        screen = await chat.wait_until(lambda: "3  Reject" in chat.screen and chat.screen)
-        for text in ("run the tests of one", "$ pytest -q", "1  Allow once", "2  Always allow"):
+        screen = await chat.wait_until(lambda: "3 r  Reject" in chat.screen and chat.screen)
+        for text in ("run the tests of one", "$ pytest -q", "1 a  Allow once", "2 A  Always allow"):
             assert text in screen
+        assert "a allow  A always allow  r reject  e reject and say what to do" in chat.screen
         await chat.pilot.press("3")
-        await chat.wait_for_text('"optionId": "no"')
+        await chat.wait_for_text('"optionId": "no"', "! You answered “Reject”: run the tests of one")
+
+
+async def test_letters_answer_and_e_also_says_what_to_do_instead(tmp_path: Path) -> None:
+    settings = ChatSettings(keys={"allow": "y"})
+    async with running_chat(tmp_path, app={"settings": settings}) as chat:
+        await chat.wait_ready()
+        await chat.send("ask-many")
+        first = await chat.wait_for_dialog()
+        await chat.pilot.press("a", "R")  # `a` was changed to `y`; the agent does not offer to always reject
+        assert not first.answer.done()
+        await chat.pilot.press("y")
+        await chat.wait_for_text("✓ You answered “Allow once”: run the tests of one")
+        await chat.wait_until(lambda: chat.view.dialog is not first)
+        await chat.wait_for_dialog()
+        await chat.pilot.press("e")
+        await chat.wait_for_text("! You answered “Reject”: run the tests of two")
+        await chat.wait_until(lambda: chat.app.focused is chat.view.prompt.editor)
+        assert "say what to do instead" in chat.screen
+
+
+async def test_letters_of_a_prompt_that_is_being_written_are_no_answer(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask")
+        await chat.wait_until(lambda: chat.view.dialog)
+        await chat.type("add")
+        dialog = await chat.wait_for_dialog()
+        await chat.pilot.press("a", "r")
+        assert not dialog.answer.done()
+        assert chat.view.prompt.editor.text == "addar"
+        await chat.pilot.press("tab", "a")
+        await chat.wait_for_text('"optionId": "yes"')
 
 
 async def test_keys_pressed_before_the_dialog_was_visible_go_to_the_prompt(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.tui.screenshots import SCREENSHOTS
 
-from accord.tui.actions import ACTIONS
+from accord.tui.actions import ACTIONS, key_names
 from accord.tui.chat_settings import SETTINGS, read_settings, settings_file
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text()
@@ -28,7 +28,7 @@ def test_the_settings_in_the_guide_are_complete() -> None:
     assert set(members) == {one.key for one in SETTINGS} | {"keys"}
     settings_file().parent.mkdir(parents=True)
     settings_file().write_text(example[1])
-    read_settings([action.name for action in ACTIONS])
+    read_settings(key_names())
     for setting in SETTINGS:
         row = next(line for line in GUIDE.splitlines() if line.startswith(f"| `{setting.key}` |"))
         assert all(f"`{value}`" in row for value in setting.values)
@@ -36,7 +36,7 @@ def test_the_settings_in_the_guide_are_complete() -> None:
 
 def test_the_guide_names_every_action_and_keys_are_unique() -> None:
     row = next(line for line in GUIDE.splitlines() if line.startswith("| `keys` |"))
-    assert re.findall(r"`([a-z_]+)`", row)[1:] == [action.name for action in ACTIONS]
+    assert re.findall(r"`([a-z_]+)`", row)[1:] == key_names()
     keys = [action.key for action in ACTIONS if action.key]
     assert len(set(keys)) == len(keys)
     for action in ACTIONS:

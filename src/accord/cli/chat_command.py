@@ -86,12 +86,12 @@ def parser() -> Parser:
 
 def run_screen_chat(arguments: SessionArguments) -> int:
     """Run the terminal client. Raises UsageError for unusable settings."""
-    from accord.tui.actions import ACTIONS
+    from accord.tui.actions import key_names
     from accord.tui.background_color import BackgroundColor, detect_background
     from accord.tui.chat_settings import AUTO_THEME, read_settings
 
     start = chat_start(arguments)
-    settings = read_settings([action.name for action in ACTIONS])
+    settings = read_settings(key_names())
     background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
     from accord.tui.chat_app import ChatApp
 

@@ -54,12 +54,9 @@ class Parser(argparse.ArgumentParser):
             more = {"action": "append", "default": [], **more}
         self.add_argument(*names, help=help, **more)
 
-    def parse_known_args(  # type: ignore[override]  # one overload is enough
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> tuple[Any, list[str]]:
-        """Parse as the base class, but let no word that follows an optional value become that value."""
-        words = list(sys.argv[1:] if args is None else args)
-        words = [f"{word}=" if word in self._optional else word for word in words]
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+        """Parse as the base class, but take no following word as an optional value."""
+        words = [f"{word}=" if word in self._optional else word for word in args]
         return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:

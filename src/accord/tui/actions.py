@@ -151,6 +151,30 @@ ACTIONS: Final[list[Action]] = [
 """In the order of the help page."""
 
 
+REJECT_AND_SAY: Final = "reject_and_say"
+ANSWER_KEYS: Final = {
+    "allow": ("a", "allow"),
+    "allow_always": ("A", "always allow"),
+    "reject": ("r", "reject"),
+    "reject_always": ("R", "always reject"),
+    REJECT_AND_SAY: ("e", "reject and say what to do"),
+}
+"""The letters that answer a permission request, by their names in `chat.json`."""
+ANSWER_KINDS: Final = {
+    "allow": "allow_once",
+    "allow_always": "allow_always",
+    "reject": "reject_once",
+    "reject_always": "reject_always",
+    REJECT_AND_SAY: "reject_once",
+}
+"""The kinds of the options that these letters choose."""
+
+
+def key_names() -> list[str]:
+    """Everything that `chat.json` can give another key."""
+    return [*(action.name for action in ACTIONS), *ANSWER_KEYS]
+
+
 PROMPT_KEYS: Final = (
     ("Enter", "send; during a turn: to the agent at its next step, else queue"),
     ("Ctrl+J, Shift+Enter", "insert a new line; so does a backslash before Enter"),
@@ -207,7 +231,10 @@ class HelpScreen(ModalScreen[None]):
             for action in ACTIONS
             if action.key
         ]
-        for title, rows in (("Prompt", PROMPT_KEYS), ("Actions", actions), ("Everywhere", GLOBAL_KEYS)):
+        answers = [(self._keys.get(name, key), meaning) for name, (key, meaning) in ANSWER_KEYS.items()]
+        answers.append(("1 to 9", "choose an answer by its number"))
+        groups = ("Prompt", PROMPT_KEYS), ("Questions", answers), ("Actions", actions)
+        for title, rows in (*groups, ("Everywhere", GLOBAL_KEYS)):
             if out.row_count:
                 out.add_row()
             out.add_row(Text(title, palette.heading))

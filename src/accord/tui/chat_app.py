@@ -98,7 +98,8 @@ class ChatApp(App[int]):
         self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
         self._tabs: SessionTabs | None = None
         self.theme = self._theme_name()
-        self.set_keymap(dict(self.settings.keys))
+        names = {action.name for action in ACTIONS}
+        self.set_keymap({name: key for name, key in self.settings.keys.items() if name in names})
 
     def get_default_screen(self) -> Screen[None]:
         return MainScreen(id="_default")

@@ -7,7 +7,7 @@ Imported on first use: it loads Textual.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.text import Text
@@ -15,6 +15,7 @@ from textual import on
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import TextArea
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
 from accord.safe_text import one_line
@@ -136,6 +137,14 @@ class Dialog(Vertical, can_focus=True):
         self.armed = True
         self._armed_at = Message().time  # the clock of key events
         self.remove_class("unarmed")
+        if isinstance(self.screen.focused, TextArea) and self.screen.focused.text:
+            # The user is writing a prompt: letters must not become an answer.
+            set_border(self, subtitle=f"Tab: answer here · {self.hint}")
+            return
+        self.take_focus()
+
+    def take_focus(self) -> None:
+        """Let the keys go to the question."""
         set_border(self, subtitle=self.hint)
         (self.focus_target or self).focus()
 
@@ -192,6 +201,8 @@ class Dialog(Vertical, can_focus=True):
             self.answer.set_result(answer)
 
 
+_REST_HEIGHT: Final = 7
+"""Lines that the rest of the screen needs: title, prompt, status, footer."""
 MAX_ROWS: Final = 9
 """Number of answers that are shown at a time."""
 _INDENT: Final = 5
@@ -213,6 +224,8 @@ class AnswerList(Widget):
     def __init__(self, names: Sequence[str], tones: Sequence[str] = ()) -> None:
         super().__init__()
         self.names: list[str] = [one_line(name) for name in names]
+        self.letters: Mapping[int, str] = {}
+        """Further keys of answers, by index."""
         self._tones = list(tones)
         self.selected: int | None = None
 
@@ -234,7 +247,8 @@ class AnswerList(Widget):
         """Return the visible lines: the index of the answer and a piece of its name."""
         first, rows = self._first, list[tuple[int, str]]()
         for number, name in enumerate(self.names[first : first + MAX_ROWS], first):
-            pieces = wrap_words(Text(name), max(width - _INDENT, 8))
+            indent = _INDENT + (2 if self.letters else 0)
+            pieces = wrap_words(Text(name), max(width - indent, 8))
             rows += [(number, piece.plain.rstrip()) for piece in pieces]
         return rows
 
@@ -259,6 +273,9 @@ class AnswerList(Widget):
             line.append(
                 f"{number + 1} " if number < 9 and is_first_line else "  ", tones.get(tone, palette.accent)
             )
+            if self.letters:
+                letter = self.letters.get(number, " ") if is_first_line else " "
+                line.append(f"{letter:<2}", tones.get(tone, palette.accent))
             line.append(f" {text}", palette.strong if is_selected else palette.text)
             lines.append(line)
             before = number
@@ -311,6 +328,8 @@ class ChoiceDialog(Dialog):
         self, title: str, items: "Sequence[Item]", names: Sequence[str], tones: Sequence[str] = ()
     ) -> None:
         super().__init__(title)
+        self.tall: bool = False
+        """Whether it may use the height of the transcript, too."""
         self.text: DialogText = DialogText(items)
         self.options: AnswerList = AnswerList(names, tones)
 
@@ -326,7 +345,8 @@ class ChoiceDialog(Dialog):
         """Limit the height of the text so that all answers fit."""
         # 3: the border, and the line above the answers.
         used = self.options.height_for(self.screen.size.width - 4) + 3
-        max_height = self.screen.size.height * 3 // 5
+        height = self.screen.size.height
+        max_height = max(height - _REST_HEIGHT, height * 3 // 5) if self.tall else height * 3 // 5
         self.text.styles.max_height = max(max_height - used, 3)
         super().update_size()
 
@@ -335,6 +355,16 @@ class ChoiceDialog(Dialog):
             for part in item.parts:
                 part.draw(width, palette)
         self.options.height_for(width)
+
+    @property
+    def key_hints(self) -> "Sequence[KeyHint]":
+        count = min(len(self.options.names), 9)
+        keys = [(f"1-{count}", "choose")] if count > 1 else [("1", "choose")] if count else []
+        return [*keys, ("PgUp PgDn", "scroll"), ("Esc", "stop the turn")]
+
+    def letter_pressed(self, letter: str) -> bool:
+        """Act on another key; return whether it means something here."""
+        return False
 
     @property
     def hint(self) -> str:
@@ -363,6 +393,8 @@ class ChoiceDialog(Dialog):
         number = answer_index(event.key)
         if number is not None and self.options.shows(number):
             self.choose(number)
+        elif event.character is not None and self.letter_pressed(event.character):
+            return
         elif event.key in ("up", "down"):
             self.options.move(-1 if event.key == "up" else 1)
         elif event.key == "enter" and self.options.selected is not None:

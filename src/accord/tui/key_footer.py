@@ -4,13 +4,17 @@ Loaded before the first paint: keep the client out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
 from accord.tui.theme import palette_of
+
+if TYPE_CHECKING:
+    from accord.tui.session_view import SessionView
 
 KeyHint: TypeAlias = tuple[str, str]
 """A key and what it does now. The most important ones are first."""
@@ -54,3 +58,49 @@ def key_name(key: str) -> str:
     if len(last) > 1 and last not in names:
         shown = last.capitalize()
     return "+".join([*(modifier.capitalize() for modifier in modifiers), shown])
+
+
+def hints_of(view: "SessionView") -> Sequence[KeyHint]:
+    """The keys that do something now, the most important ones first."""
+    if view.dialog is not None and view.dialog.armed and view.dialog.has_focus_within:
+        return view.dialog.key_hints
+    if view.transcript.has_focus:
+        return ("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")
+    if view.queue_view.has_focus:
+        return ("Enter", "edit"), ("x", "remove"), ("↑ ↓", "select"), ("Esc", "prompt")
+    if view.prompt.popup.open:
+        return ("Tab", "complete"), ("↑ ↓", "select"), ("Esc", "close")
+    return _prompt_hints(view)
+
+
+def _prompt_hints(view: "SessionView") -> list[KeyHint]:
+    chat, key = view.chat_session, partial(_key, view)
+    phase = "connecting" if chat is None else chat.phase
+    hints: list[KeyHint] = []
+    if view.dialog is not None and view.dialog.armed:
+        hints.append(("Tab", "answer the question"))
+    if phase in ("running", "cancelling"):
+        steers = chat is not None and chat.agent is not None and chat.agent.can_steer
+        hints += [(key("stop"), "stop"), ("Enter", "send to the running turn" if steers else "queue")]
+        hints.append((key("later"), "queue"))
+    elif phase in ("dead", "failed"):
+        hints.append((key("restart"), "restart the agent" if phase == "dead" else "try again"))
+    elif view.prompt.draft:
+        hints += [("Enter", "send"), ("Ctrl+J", "new line"), (key("editor"), "editor")]
+        hints += [(key("stash"), "put aside"), ("Ctrl+C", "clear")]
+    else:
+        hints += [("/", "commands"), ("@", "files"), ("!", "shell"), ("?", "keys")]
+        hints += [(key("stash"), "take back")] if view.stash else []
+        hints += [("Ctrl+P", "menu"), (key("restart"), "history"), (key("review"), "review changes")]
+    return [*hints, ("Ctrl+D", "quit")] if not view.prompt.draft else hints
+
+
+def _key(view: "SessionView", action: str) -> str:
+    """The key of an action, as the user set it."""
+    from accord.tui.actions import ACTIONS
+
+    chosen = view.chat_app.settings.keys.get(action)
+    if chosen:
+        return key_name(chosen)
+    found = next(known for known in ACTIONS if known.name == action)
+    return found.key_label or key_name(found.key)

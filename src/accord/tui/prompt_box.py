@@ -227,6 +227,9 @@ class Editor(TextArea):
     class HelpRequested(Message):
         """A question mark was typed into the empty prompt."""
 
+    class LeaveRequested(Message):
+        """Tab was pressed: the focus goes to the question, or to the conversation."""
+
     class Typed(Message):
         """A key was pressed."""
 
@@ -249,6 +252,9 @@ class Editor(TextArea):
         elif self._box.popup.open and key in ("up", "down", "tab", "enter", "escape"):
             self._consume(event)
             self._box.popup_key(key)
+        elif key == "tab":
+            self._consume(event)
+            self.post_message(self.LeaveRequested())
         elif key == "question_mark" and not self.text:
             self._consume(event)
             self.post_message(self.HelpRequested())

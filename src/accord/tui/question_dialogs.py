@@ -8,7 +8,7 @@ Imported on first use: it loads accord.client.
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -36,13 +36,7 @@ from accord.frontend.forms import (
     read_ask_user,
 )
 from accord.frontend.policy_handler import (
-    always_note,
-    is_command_title,
     option_label,
-    request_details,
-    shown_arguments,
-    shown_diffs,
-    shown_texts,
 )
 from accord.frontend.sign_in import describe_method
 from accord.policy.request import ActionRequest, Decision
@@ -50,7 +44,6 @@ from accord.safe_text import clean_line, clean_text, one_line, visible
 from accord.schema import (
     AuthMethod,
     BooleanPropertySchema,
-    Diff,
     MultiSelectPropertySchema,
     PermissionOption,
     StringPropertySchema,
@@ -58,11 +51,9 @@ from accord.schema import (
 )
 from accord.trace.redaction import command_line_text
 from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, answer_index
-from accord.tui.parts.diff_part import DiffPart, RevealedTextPart
-from accord.tui.parts.part import DrawnPart, json_value_text
-from accord.tui.parts.tool_parts import KIND_LABELS
+from accord.tui.parts.diff_part import RevealedTextPart
+from accord.tui.permission_dialogs import AccessDialog, OptionDialog, PermissionDialog, QuestionText
 from accord.tui.theme import label
-from accord.tui.transcript.transcript_layout import Item
 
 if TYPE_CHECKING:
     from textual import events
@@ -234,87 +225,6 @@ def _value(schema: Any, field: "Widget") -> Any:
             return None
 
 
-class QuestionText(Item):
-    """The text of a question."""
-
-    def __init__(self, parts: Sequence[DrawnPart]) -> None:
-        super().__init__()
-        self.parts: list[DrawnPart] = list(parts)
-
-
-class OptionDialog(ChoiceDialog):
-    """A question with permission options as answers."""
-
-    def __init__(self, title: str, parts: Sequence[DrawnPart], options: Sequence[PermissionOption]) -> None:
-        names = [option_label(option) for option in options]
-        super().__init__(title, [QuestionText(parts)], names, [option.kind for option in options])
-        self.permission_options: list[PermissionOption] = list(options)
-
-    def choose(self, index: int) -> None:
-        self.set_answer(self.permission_options[index])
-
-
-class PermissionDialog(OptionDialog):
-    """Asks for permission for a tool call and shows its command, diff and files."""
-
-    def __init__(self, permission: PermissionRequest, request: ActionRequest, decision: Decision) -> None:
-        kind = KIND_LABELS.get(permission.call.display_kind, "")
-        title = (
-            f"{one_line(permission.session.agent.name, 40)} asks to {kind}"
-            if kind
-            else f"{permission.session.agent.name} asks"
-        )
-        if not permission.options:
-            title += ": no answers offered, Esc stops the turn"
-        super().__init__(title, list(_permission_parts(permission, request, decision)), permission.options)
-
-
-class AccessDialog(OptionDialog):
-    """Asks for permission for a file or terminal access through this client."""
-
-    def __init__(
-        self, question: "AccessQuestion", decision: Decision, options: Sequence[PermissionOption]
-    ) -> None:
-        parts: list[DrawnPart] = [_detail_part(line) for line in question.details]
-        if question.diff is not None:
-            parts.append(_diff_part(question.diff))
-        parts += [RevealedTextPart(line) for line in (*question.extras, f"({decision.reason})")]
-        super().__init__(question.title, parts, options)
-
-
-def _permission_parts(
-    permission: PermissionRequest, request: ActionRequest, decision: Decision
-) -> Iterator[DrawnPart]:
-    if not is_command_title(permission):
-        yield RevealedTextPart(permission.call.label, strong=True)
-    yield from map(_detail_part, request_details(permission, request))
-    yield from map(_diff_part, shown_diffs(permission))
-    for text in shown_texts(permission):
-        yield RevealedTextPart(text, quoted=True)
-    arguments = shown_arguments(permission, request)
-    if arguments:
-        lines = [f"{name}: {json_value_text(value)}" for name, value in arguments.items()]
-        yield RevealedTextPart("\n".join(lines), quoted=True)
-    if decision.rule not in ("default ask", "default reads"):
-        yield RevealedTextPart(f"({decision.reason})")
-    if note := always_note(permission, decision):
-        yield RevealedTextPart(note)
-
-
-def _detail_part(line: str) -> DrawnPart:
-    return RevealedTextPart(line, code=line.startswith("$ "))
-
-
-def _diff_part(diff: Diff) -> DrawnPart:
-    before = _make_visible(diff.old_text) if isinstance(diff.old_text, str) else None
-    return DiffPart(visible(diff.path), before, _make_visible(diff.new_text), folded=False)
-
-
-def _make_visible(text: str) -> str:
-    """Escape invisible characters and keep the lines."""
-    return "\n".join(visible(line.expandtabs(4)) for line in text.split("\n"))
-
-
 class AddressDialog(ChoiceDialog):
     """Shows a web address in full; nothing is opened here. The answer is True or DECLINED."""
 
@@ -439,6 +349,10 @@ class DialogHost(Protocol):
         """Show a note in the transcript."""
         ...
 
+    def say_instead(self) -> None:
+        """Let the user write what the agent should do instead of what was rejected."""
+        ...
+
 
 class DialogHandler:
     """Asks the user on behalf of the client's handlers."""
@@ -456,13 +370,27 @@ class DialogHandler:
     async def _ask(self, make_dialog: Callable[[], Dialog]) -> Any:
         """Show a dialog; return None, no answer, if it cannot be drawn, and say so."""
         try:
-            return await self._host.ask(make_dialog())
+            dialog = make_dialog()
+            answer = await self._host.ask(dialog)
+            if isinstance(dialog, OptionDialog) and isinstance(answer, PermissionOption):
+                self._record(dialog, answer)
+            return answer
         except Exception as error:  # noqa: BLE001 - text of an agent must not end the app or hide a question
             reason = visible(f"{type(error).__name__}: {error}")
             self._host.note(
                 "The agent asked a question that cannot be shown; it got no answer", "bad", reason
             )
             return None
+
+    def _record(self, dialog: "OptionDialog", answer: PermissionOption) -> None:
+        """Show in the conversation what the user answered."""
+        is_allow = answer.kind.startswith("allow")
+        subject = f": {dialog.subject}" if dialog.subject else ""
+        self._host.note(
+            f"You answered “{one_line(option_label(answer), 80)}”{subject}", "good" if is_allow else "warn"
+        )
+        if dialog.say_instead:
+            self._host.say_instead()
 
     # -- within `start_question` --
 

@@ -16,7 +16,7 @@ from textual.widgets import TextArea
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
-from accord.tui.key_footer import KeyFooter, KeyHint, key_name
+from accord.tui.key_footer import KeyFooter, hints_of
 from accord.tui.prompt_box import Editor, PromptBox
 from accord.tui.session_panels import PlanPanel, PromptQueue, Status, StatusLine, TitleLine, shorten_home
 from accord.tui.shell_command import ShellCommands, ShellItem
@@ -185,8 +185,9 @@ class SessionView(Vertical):
         self.prompt: PromptBox = PromptBox(start.cwd, self._commands)
         self.review: ReviewService | None = None
         """The review of the session's changes, with the comments that are not sent yet."""
-        self._stash: list[Draft] = []
-        self._footer = KeyFooter(self._key_hints)
+        self.stash: list[Draft] = []
+        """Prompts that are put aside."""
+        self._footer = KeyFooter(lambda: hints_of(self))
         self._title = TitleLine(self.status)
         self._status_line = StatusLine(self.status)
         self._shell = ShellCommands(start.cwd, self.transcript.changed)
@@ -318,51 +319,6 @@ class SessionView(Vertical):
         self.plan.set_class(beside, "hidden")
         self.side_plan.set_class(not beside, "hidden")
 
-    # -- keys of the moment --
-
-    def _key_hints(self) -> "Sequence[KeyHint]":
-        """The keys that do something now, the most important ones first."""
-        if self.dialog is not None and self.dialog.armed and self.dialog.has_focus_within:
-            return self.dialog.key_hints
-        if self.transcript.has_focus:
-            return ("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")
-        if self.queue_view.has_focus:
-            return ("Enter", "edit"), ("x", "remove"), ("↑ ↓", "select"), ("Esc", "prompt")
-        if self.prompt.popup.open:
-            return ("Tab", "complete"), ("↑ ↓", "select"), ("Esc", "close")
-        return self._prompt_hints()
-
-    def _prompt_hints(self) -> "list[KeyHint]":
-        chat, key = self.chat_session, self._key
-        phase = "connecting" if chat is None else chat.phase
-        hints: list[KeyHint] = []
-        if self.dialog is not None and self.dialog.armed:
-            hints.append(("Tab", "answer the question"))
-        if phase in ("running", "cancelling"):
-            steers = chat is not None and chat.agent is not None and chat.agent.can_steer
-            hints += [(key("stop"), "stop"), ("Enter", "send to the running turn" if steers else "queue")]
-            hints.append((key("later"), "queue"))
-        elif phase in ("dead", "failed"):
-            hints.append((key("restart"), "restart the agent" if phase == "dead" else "try again"))
-        elif self.prompt.draft:
-            hints += [("Enter", "send"), ("Ctrl+J", "new line"), (key("editor"), "editor")]
-            hints += [(key("stash"), "put aside"), ("Ctrl+C", "clear")]
-        else:
-            hints += [("/", "commands"), ("@", "files"), ("!", "shell"), ("?", "keys")]
-            hints += [(key("stash"), "take back")] if self._stash else []
-            hints += [("Ctrl+P", "menu"), (key("restart"), "history"), (key("review"), "review changes")]
-        return [*hints, ("Ctrl+D", "quit")] if not self.prompt.draft else hints
-
-    def _key(self, action: str) -> str:
-        """The key of an action, as the user set it."""
-        from accord.tui.actions import ACTIONS
-
-        chosen = self._chat.settings.keys.get(action)
-        if chosen:
-            return key_name(chosen)
-        found = next(known for known in ACTIONS if known.name == action)
-        return found.key_label or key_name(found.key)
-
     def on_descendant_focus(self) -> None:
         self._footer.refresh()
 
@@ -412,11 +368,11 @@ class SessionView(Vertical):
         command, argument = found
         if command.name in ("undo", "redo", "rewind") and not self.can_rewind and command.name in names:
             return False  # the agent has its own
-        self._chat.call_later(command.run, self._chat, argument)
+        self.chat_app.call_later(command.run, self.chat_app, argument)
         return True
 
     @property
-    def _chat(self) -> "ChatApp":
+    def chat_app(self) -> "ChatApp":
         return cast("ChatApp", app_of(self))
 
     def run_rewind_command(self, text: str) -> bool:
@@ -500,6 +456,19 @@ class SessionView(Vertical):
         if self.dialog is not None:
             self.dialog.user_typed()
 
+    @on(Editor.LeaveRequested)
+    def _leave_prompt(self, event: Editor.LeaveRequested) -> None:
+        event.stop()
+        if self.dialog is not None and self.dialog.armed:
+            self.dialog.take_focus()
+        else:
+            self.transcript.focus()
+
+    def say_instead(self) -> None:
+        """Let the user write what the agent should do instead of what was rejected."""
+        self.prompt.set_hint("say what to do instead")
+        self.prompt.editor.focus()
+
     @on(PromptQueue.Edited)
     def _edit_queued_prompt(self, event: PromptQueue.Edited) -> None:
         event.stop()
@@ -538,7 +507,7 @@ class SessionView(Vertical):
         """Let the user choose an earlier prompt."""
         from accord.tui.prompt_tools import search_history
 
-        search_history(self._chat, self.prompt)
+        search_history(self.chat_app, self.prompt)
 
     def edit_prompt(self) -> None:
         """Edit the prompt in the user's editor."""
@@ -549,10 +518,10 @@ class SessionView(Vertical):
     def stash_prompt(self) -> None:
         """Put the prompt aside, or take the latest one back into the empty prompt."""
         if self.prompt.draft:
-            self._stash.append(self.prompt.take())
+            self.stash.append(self.prompt.take())
             self.notify("The prompt is put aside; the same key in an empty prompt takes it back")
-        elif self._stash:
-            self.prompt.append(self._stash.pop())
+        elif self.stash:
+            self.prompt.append(self.stash.pop())
         else:
             self.notify("No prompt is put aside")
         self._footer.refresh()
