@@ -92,6 +92,8 @@ class OutputSchema:
 
         try:
             error: Any = cast(Any, exceptions).best_match(self._validator.iter_errors(value))
+        except RecursionError:
+            raise OutputMismatch("it is nested too deeply to be checked") from None
         except Unresolvable as unresolvable:
             raise UsageError(
                 f"--output-schema {self._path!r} refers to {unresolvable.ref!r}, which is not in the file"

@@ -54,6 +54,14 @@ def test_an_answer_that_never_matches_exits_with_1_and_prints_nothing(
     )
 
 
+def test_an_answer_that_is_nested_too_deeply_to_be_checked_does_not_match(harness: RunHarness) -> None:
+    (harness.cwd / "schema.json").write_text('{"type": "array", "items": {"$ref": "#"}}')
+    words = ["say: " + "[" * 400 + "]" * 400, "--model", "rehearsal", "--format", "quiet"]
+    ran = harness.run(*words, "--output-schema", "schema.json")
+    assert (ran.code, ran.out) == (1, "")
+    assert "it is nested too deeply to be checked; asking once more" in ran.err
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -142,6 +142,30 @@ async def test_a_rewind_is_refused_during_a_turn_and_for_wrong_values(harness: A
     assert [error["code"] for error in errors] == [-32600, -32602, -32602, -32602, -32602, -32602, -32002]
 
 
+async def test_a_rewind_that_waited_for_another_one_does_not_change_the_turn_that_came_between(
+    harness: AgentHarness,
+) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(request: Any) -> list[str]:
+        await go_on.wait()
+        return ["done"]
+
+    async with harness.client(["first done"], wait) as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "first")
+        (point,) = await points(client, session)
+        params = {"sessionId": session, "messageId": point["messageId"], "scope": "conversation"}
+        first = client.raw.ask("_session/rewind", params)
+        turn = client.prompt(session, "second")
+        late = client.raw.ask("_session/rewind", {"sessionId": session, "redo": True})
+        answers = [await client.raw.answer_to(request) for request in (first, late)]
+        go_on.set()
+        await client.turn_of(turn)
+    assert answers[0]["result"]["canRewind"]
+    assert answers[1]["error"]["code"] == -32600
+
+
 async def test_a_rule_that_denies_writing_also_holds_for_a_rewind(harness: AgentHarness) -> None:
     model = ScriptedModel([write("a.txt", "one")], ["done"])
     async with harness.client(model=model, mode="workspace-write") as client:

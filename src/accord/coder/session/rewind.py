@@ -365,12 +365,12 @@ async def serve_rewind(params: Any, call: ClientRequest) -> dict[str, Any]:
     """Serve `_session/rewind`. Refused while a turn runs."""
     values = _read_params(SESSION_REWIND, params)
     session = _open_session(values.session_id, call)
-    if session.state == "running":
-        raise InvalidRequest(f"{SESSION_REWIND}: a turn is running; cancel it or wait for its end")
     if values.message_id is None and not values.redo:
         raise InvalidParams(f"{SESSION_REWIND} needs a messageId, or redo")
     rewinds: SessionRewind = session.data.rewinds
-    async with session.data.rewind_lock:
+    async with session.data.rewind_lock:  # a turn that waits for it counts as running
+        if session.state == "running":
+            raise InvalidRequest(f"{SESSION_REWIND}: a turn is running; cancel it or wait for its end")
         if values.redo:
             result = await rewinds.redo(dry_run=values.dry_run, force=values.force)
         else:

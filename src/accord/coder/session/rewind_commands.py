@@ -61,7 +61,7 @@ async def run_rewind(text: str, turn: Turn, runtime: "SessionRuntime") -> Comman
             "Go back to before one with `/rewind NUMBER`; add `files` or `conversation` for only that.",
         ]
         return CommandReply("\n".join(lines))
-    if not number.isdecimal() or not 1 <= int(number) <= len(points):
+    if not number.isdecimal() or len(number) > 9 or not 1 <= int(number) <= len(points):
         return CommandReply(
             f"`/rewind` takes a number from 1 to {len(points)}, not `{one_line(number, 60)}`; "
             "`/rewind` alone lists them."
