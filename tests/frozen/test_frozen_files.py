@@ -55,7 +55,7 @@ ADDED_OPTIONS = {
     "agent": BUDGETS,
     "doctor": ["--online"],
     "run": [*BUDGETS, "--output-schema", "--stderr", "--steer"],
-    "serve": ["--cluster", "--front", "--node"],
+    "serve": ["--cluster", "--front", "--name", "--node"],
     "serve token new": ["--cluster"],
     "serve token list": ["--cluster"],
     "serve token revoke": ["--cluster"],

@@ -17,7 +17,7 @@ from tests.gateway.gateway_harness import (
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.wire.memory_transport import memory_pair
-from accord.wire.transport import Transport
+from accord.wire.transport import DEFAULT_LIMIT, Transport
 
 OPTIONS = [
     {"optionId": "yes", "name": "Allow", "kind": "allow_once"},
@@ -446,6 +446,19 @@ async def test_the_session_list_is_read_in_pages_and_filtered_by_words(
         assert "nextCursor" not in found
         for wrong in ({"limit": 0}, {"limit": True}, {"cursor": "x"}, {"cursor": "1.-2"}, {"query": 1}):
             assert (await client.error("_accord/sessions", wrong))["code"] == -32602
+
+
+async def test_clients_are_told_that_a_message_was_too_large(audit: AuditLog, tmp_path: Path) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client(session={"notices": {}})
+        await open_session(harness, client, tmp_path)
+        harness.agent.say("s1", "x" * DEFAULT_LIMIT)
+        notice = await client.update()
+        assert (notice["sessionUpdate"], notice["severity"]) == ("notice", "error")
+        assert "67109034 bytes" in notice["description"]
+        assert "64 MiB" in notice["description"]
+        harness.agent.say("s1", "goes on")
+        assert (await client.update())["content"]["text"] == "goes on"
 
 
 async def test_boolean_options_go_only_to_clients_that_support_them(audit: AuditLog, tmp_path: Path) -> None:

@@ -17,6 +17,22 @@ test("splits a text that grows by characters like the whole text", () => {
   expect(raws.join("")).toBe(TEXT);
 });
 
+test("parses a block of 10,000 chunks without a blank line only a few times", () => {
+  const growing = new MarkdownBlocks();
+  const parsed = new Set<number>();
+  let text = "";
+  for (let chunk = 0; chunk < 10_000; chunk += 1) {
+    text += `word ${chunk} and *more* `;
+    const blocks = growing.read(text, true);
+    expect(blocks).toHaveLength(1);
+    const [block] = blocks;
+    expect(block?.raw.length).toBe(text.length);
+    if (block && block.raw.length > 8192) parsed.add(block.raw.length - block.unparsed.length);
+  }
+  expect(parsed.size).toBeLessThan(30);
+  expect(growing.read(text)).toEqual(new MarkdownBlocks().read(text));
+});
+
 test("keeps the objects of finished blocks", () => {
   const growing = new MarkdownBlocks();
   const before = growing.read("One.\n\nTwo.\n\nThree");

@@ -165,6 +165,8 @@ class ServeArguments:
     settings: ServeSettings
     command: tuple[str, ...]
     """The command of an agent, after `--`."""
+    name: str | None
+    """The name of the agent that the command runs."""
     cwd: str
     trust: bool
     log: str | None
@@ -179,6 +181,8 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
     options = parser().parse_intermixed_args(_with_cluster_value(own_words))
     settings = msgspec.structs.replace(read_settings(), **_settings_of_options(options))
     settings = msgspec.structs.replace(settings, limits=with_limits(settings.limits, options.limit or []))
+    if options.name is not None and not command:
+        raise UsageError(f"--name {options.name!r} names the agent after --; add -- and its command")
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise UsageError(
             "--tls-cert and --tls-key need each other; pass a certificate and its key as PEM files"
@@ -189,6 +193,7 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
             folders=tuple(os.path.realpath(agent_folder("--folder", text)) for text in settings.folders),
         ),
         command=command,
+        name=options.name,
         cwd=existing_folder("--cwd", options.cwd),
         trust=options.trust,
         log=options.log,
@@ -270,7 +275,8 @@ def parser() -> Parser:
     parser.add_argument(
         "agent", nargs="*", metavar="AGENT", help="agents from `accord agents list`; the first is the default"
     )
-    option("--cwd DIR", "folder whose project's acp.json to use", default=".")
+    option("--name NAME", "name of the agent that the command after -- runs (default: its program)")
+    option("--cwd DIR", "folder whose project's acp.json to use, and of new sessions", default=".")
     add_trust_option(parser)
     option("--host H", "address to listen on (default: 127.0.0.1)")
     option("--port P", f"port to listen on (default: {PORT} or the next free one)")

@@ -32,7 +32,7 @@ from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints
 from accord.gateway.access.access_tokens import TokenStore, new_token, without_token
-from accord.gateway.access.request_origin import Origins, Proxies, is_loopback
+from accord.gateway.access.request_origin import Origins, Proxies, is_loopback, machine_address
 from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import ServerConfig, tls_context
@@ -72,7 +72,7 @@ def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
             raise UsageError("a front has no agents; omit --front, or the agents")
         agents: list[ConfiguredAgent] = []
     else:
-        agents = served_agents(settings.agents, arguments.command, arguments.cwd, trust=arguments.trust)
+        agents = served_agents(arguments)
     return GatewayPlan(
         sources=[agent_source(agent) for agent in agents],
         origins=Origins(
@@ -83,6 +83,7 @@ def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
         limits=settings.limits,
         proxies=Proxies(settings.proxies),
         folders=settings.folders or None,
+        start_folder=os.path.realpath(arguments.cwd),
         idle=settings.idle * 60,
     )
 
@@ -255,26 +256,18 @@ def _reachable_address(address: str) -> str:
     parsed = ip_address(address.partition("%")[0])
     if not parsed.is_unspecified:
         return address
-    # Connecting a datagram socket sends nothing, but makes the system choose the source address.
-    family, target = (
-        (socket.AF_INET, "192.0.2.1") if parsed.version == 4 else (socket.AF_INET6, "2001:db8::1")
-    )
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((target, 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1" if parsed.version == 4 else "::1"
+    return machine_address(parsed.version)
 
 
-def served_agents(
-    names: tuple[str, ...], command: tuple[str, ...], cwd: str, *, trust: bool
-) -> list[ConfiguredAgent]:
+def served_agents(arguments: ServeArguments) -> list[ConfiguredAgent]:
     """Return the agents to serve, the default first. May ask the user to trust a file. Raises UsageError."""
+    names, command, cwd, trust = (
+        arguments.settings.agents, arguments.command, arguments.cwd, arguments.trust,
+    )  # fmt: skip
     served: list[ConfiguredAgent] = []
     if command:
         agent = choose_agent(None, command, cwd, trust=trust)
-        served.append(replace(agent, name=Path(command[0]).name))
+        served.append(replace(agent, name=arguments.name or Path(command[0]).name))
     if names or not command:
         agents = load(cwd, trust=once if trust else leave_out if command else ask)
         served = [*_configured_agents(agents, names), *served]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from accord.cli.command_parser import (
     Parser,
@@ -36,7 +37,7 @@ from accord.gateway.access.access_tokens import (
 )
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.browser_logins import BrowserLogins
-from accord.gateway.access.request_origin import split_origin
+from accord.gateway.access.request_origin import is_loopback, machine_address, split_origin
 from accord.gateway.running_gateways import list_running_gateways
 from accord.safe_text import visible
 
@@ -54,10 +55,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def print_link(url: str, token: str, *, qr: bool) -> None:
-    """Print the link and, if the terminal is large enough, its QR code."""
+    """Print the link and, if another device can open it and the terminal is large enough, its QR code."""
     text = pairing_link(url, token)
     print(f"  {text}")
-    if qr and is_terminal(sys.stdout):
+    if is_loopback(urlsplit(url).hostname or ""):
+        address = machine_address()
+        print(
+            "\nThis link works on this computer only. For a phone in the same network, start the gateway with"
+        )
+        print(f"  accord serve --host {address} --tls-cert CERTIFICATE --tls-key KEY")
+    elif qr and is_terminal(sys.stdout):
         code = qr_code(text, shutil.get_terminal_size().columns - 2)
         if code is not None:
             print()
@@ -79,7 +86,7 @@ def print_start(listening: Sequence[str], agents: Sequence[str], notes: Sequence
 
 def print_first_token(url: str, token: str, *, qr: bool) -> None:
     """Print the link with the token that the first start in a terminal creates."""
-    print("\nOpen or scan this link. It contains a new token and is shown only once:\n")
+    print("\nOpen this link. It contains a new token and is shown only once:\n")
     print_link(url, token, qr=qr)
     print("\nFor another device or program run: accord serve token new")
 
@@ -127,7 +134,7 @@ def _new(arguments: Sequence[str]) -> int:
         if gateway.folders is not None:
             print(f"The gateway at {gateway.url} allows only {', '.join(map(visible, gateway.folders))}.")
     print(f"It is shown only once:\n\n  {text}\n")
-    print("Open or scan this link to log in a browser:\n")
+    print("Open this link to log in a browser:\n")
     print_link(url, text, qr=not options.no_qr)
     if options.url is None and not list_running_gateways():
         print("\nNo gateway is running. The link uses the default address; pass --url for another.")

@@ -1,5 +1,6 @@
 """Handles what agents send: updates to log and clients, requests, file and terminal calls, exit."""
 
+import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from logging import getLogger
@@ -18,6 +19,7 @@ from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import Upstream, read_untyped
+from accord.safe_text import one_line
 from accord.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -27,13 +29,13 @@ from accord.schema import (
     Notice,
     SessionNotification,
 )
-from accord.schema.codec import encode
+from accord.schema.codec import DECODE_ERRORS, decode, encode
 from accord.schema.methods import Alias, notification, request
 from accord.session import turn_failed
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import Notification, RequestId
-from accord.wire.transport import TransportEnd
+from accord.wire.transport import DEFAULT_LIMIT, TransportEnd
 
 if TYPE_CHECKING:
     from accord.gateway.gateway import Gateway
@@ -46,6 +48,7 @@ _MAX_EARLY_BYTES: Final = 4 << 20
 _UNSCOPED_NOTIFICATIONS: Final = ("elicitation/complete",)
 """Notifications without a session that any client of the agent may receive."""
 _MAX_LOGGED_METHOD: Final = 100
+_SESSION_ID: Final = re.compile(rb'"sessionId"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 _TERMINAL_END_METHODS: Final = (
     "terminal/output",
@@ -352,6 +355,15 @@ class AgentEvents:
         self._early_updates.pop(agent.name, None)
         self._gateway.outbox.flush()
 
+    def on_oversized(self, agent: HostedAgent, head: bytes, problem: str) -> None:
+        """Tell the clients of a session that an update of the agent is missing."""
+        found = _SESSION_ID.search(head)
+        session = None if found is None else self._gateway.sessions.find(agent.name, _json_text(found[1]))
+        if session is not None:
+            limit = f"the gateway accepts {DEFAULT_LIMIT >> 20} MiB"
+            notice = Notice("error", "A message of the agent is missing", f"{one_line(problem)}; {limit}")
+            self._gateway.show_notice(session, notice)
+
     async def _close_open_items(self, session: LiveSession) -> None:
         """Close what an agent that ended left open, also for the attached clients."""
         try:
@@ -371,6 +383,13 @@ class AgentEvents:
             members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
             body = encode(Notification("_accord/terminal", members))
             self._gateway.outbox.post(clients, OutgoingFrame(body), session.id, session.log)
+
+
+def _json_text(quoted: bytes) -> str:
+    try:
+        return decode(str, quoted)
+    except DECODE_ERRORS:
+        return ""
 
 
 WorkspaceHandler: TypeAlias = Callable[[GatewayWorkspace, Any], Awaitable[Any]]

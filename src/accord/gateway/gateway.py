@@ -88,6 +88,8 @@ class Gateway:
         """Called when the state of a session may have changed, in a cluster."""
         self.agents_elsewhere: Callable[[], Iterable[str]] = tuple
         """The agents that only other nodes of the cluster have."""
+        self.start_folder: str | None = None
+        """Where new sessions begin, unless a token names folders; None for the user's home folder."""
         self.clock: Clock = clock
         self._idle_seconds = idle
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}

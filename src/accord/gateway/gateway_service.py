@@ -46,6 +46,8 @@ class GatewayPlan:
     proxies: Proxies = field(default_factory=Proxies)
     folders: tuple[str, ...] | None = None
     """Real paths that bound every token; None for no bound."""
+    start_folder: str | None = None
+    """Where new sessions begin, unless a token names folders; None for the user's home folder."""
     idle: float = IDLE_SECONDS
 
 
@@ -153,6 +155,7 @@ async def run_gateway(
             clock=clock,
             fence=None if backend is None else backend.fence,
         )
+        gateway.start_folder = plan.start_folder
         gateway.watch_token = authenticator.watch_token
         opener: ConnectionOpener = gateway
         if backend is not None:

@@ -96,6 +96,7 @@ class HostedAgentListener(Protocol):
         self, agent: "HostedAgent", method: str, params: Raw | None, frame: bytes
     ) -> None: ...
     def on_batch_end(self) -> None: ...
+    def on_oversized(self, agent: "HostedAgent", head: bytes, problem: str) -> None: ...
     def on_agent_end(self, agent: "HostedAgent", end: TransportEnd) -> None: ...
     def lease_process(self, agent: "HostedAgent") -> LimitLease: ...
 
@@ -259,6 +260,9 @@ class HostedAgent(AgentLifecycle[Upstream]):
 
     def on_problem(self, problem: str) -> None:
         LOG.warning("agent %s: %s", self.name, problem)
+
+    def on_oversized(self, head: bytes, problem: str) -> None:
+        self._listener.on_oversized(self, head, problem)
 
     def _log_hints(self) -> None:
         """Log once what the operator can do about a failure."""

@@ -82,6 +82,10 @@ class UpstreamListener(Protocol):
         """Report a message that was ignored."""
         ...
 
+    def on_oversized(self, head: bytes, problem: str) -> None:
+        """Handle a message over the size limit that nothing answers. `head` is how it began."""
+        ...
+
 
 @runtime_checkable
 class KillableTransport(Protocol):
@@ -378,6 +382,8 @@ class Upstream:
         )
         if fault.answer is not None:
             self._transport.send(fault.answer)
+        elif fault.kind == "oversized":
+            self._listener.on_oversized(fault.frame, fault.detail)
 
 
 def json_on_one_line(raw: Raw) -> bytes:

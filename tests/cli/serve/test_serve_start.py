@@ -14,7 +14,9 @@ from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 import pytest
 from tests.cli.agent_process import environment
 from tests.cli.serve.gateway_process import accord, running_gateway, tokens_of
+from tests.cli.serve.test_serve_tokens import INITIALIZE
 from tests.cli.terminal import in_terminal
+from websockets.sync.client import connect
 
 from accord.cli import main
 from accord.cli.doctor_command import gateway_finding
@@ -83,9 +85,9 @@ def test_no_token_is_created_without_stdout(home: Path) -> None:
     assert tokens_of(home) == []
 
 
-def test_the_link_on_a_terminal_has_a_qr_code(home: Path) -> None:
+def test_a_link_that_other_devices_can_open_has_a_qr_code(home: Path) -> None:
     env = environment(home) | {"COLUMNS": "100", "LINES": "60"}
-    with in_terminal("serve", "--port", "0", env=env) as terminal:
+    with in_terminal("serve", "--port", "0", "--host-name", "agents.example.org", env=env) as terminal:
         terminal.expect("#token=acc_")
         terminal.expect("▀▀▀▀▀")
         terminal.expect("Press Ctrl-C to stop")
@@ -97,6 +99,36 @@ def test_the_link_on_a_terminal_has_a_qr_code(home: Path) -> None:
         terminal.expect("#token=acc_")
         assert terminal.end() == 0
         assert "▀▀▀▀▀" not in terminal.shown
+
+
+def test_the_link_of_a_loopback_address_says_how_to_reach_the_gateway_from_a_phone(home: Path) -> None:
+    with in_terminal("serve", "--port", "0", env=environment(home) | {"COLUMNS": "100"}) as terminal:
+        terminal.expect("#token=acc_")
+        terminal.expect("This link works on this computer only.")
+        terminal.expect("--tls-cert CERTIFICATE --tls-key KEY")
+        terminal.expect("Press Ctrl-C to stop")
+        terminal.type("\x03")
+        assert terminal.end() == 0
+        assert "▀▀▀▀▀" not in terminal.shown
+
+
+def test_a_command_is_served_under_a_name_and_sessions_begin_in_the_folder_of_the_start(home: Path) -> None:
+    folder = home / "project"
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "accord.cli", "agent"]
+    with running_gateway(home, "--name", "mine", "--cwd", str(folder), "--", *command) as gateway:
+        assert "Agents: mine (default)\n" in gateway.output
+        headers = {"Authorization": f"Bearer {gateway.token}"}
+        with connect(gateway.websocket, additional_headers=headers) as ws:
+            ws.send(INITIALIZE)
+            ws.recv()
+            ws.send(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "_accord/folders", "params": {}}))
+            assert json.loads(ws.recv())["result"]["path"] == str(folder.resolve())
+    code, _, err = accord(home, "serve", "--name", "mine")
+    assert (code, err) == (
+        2,
+        "accord serve: --name 'mine' names the agent after --; add -- and its command\n",
+    )
 
 
 def test_a_taken_port_is_a_one_line_error(home: Path) -> None:

@@ -186,3 +186,36 @@ def test_the_server_runs_on_uvloop() -> None:
                     assert events.status == 200
 
     uvloop.run(run_server())
+
+
+async def test_idle_sockets_of_one_address_make_room_but_never_those_with_a_token() -> None:
+    clock = FakeClock()
+    config = ServerConfig(anonymous_sockets=3, sockets=6, header_time=1000)
+    async with http_harness(config, clock=clock) as harness:
+        trusted_reader, trusted = await harness.raw()
+        trusted.write(harness.head(path="/metrics"))
+        await trusted_reader.readuntil(b"\r\n\r\n")
+        idle = [await harness.raw() for _ in range(3)]
+        await harness.until(lambda: harness.server.metrics.sockets == 4)
+        await clock.advance(2)
+        another = await harness.raw()
+        assert await idle[0][0].read() == b"", "the oldest socket without a request is closed"
+        assert harness.server.metrics.sockets == 4
+        # At the limit of all sockets, too: here, new ones of the same second.
+        for _ in range(4):
+            await harness.raw()
+        assert await idle[1][0].read() == b""
+        assert harness.server.metrics.sockets <= config.sockets
+        trusted.write(harness.head(path="/healthz"))
+        assert await trusted_reader.readuntil(b"200 ")
+        another[1].close()
+
+
+async def test_responses_over_tls_forbid_plain_http(certificate: tuple[Path, Path]) -> None:
+    async with http_harness(ServerConfig(tls=tls_context(*certificate))) as harness:
+        trust = ssl.create_default_context(cafile=str(certificate[0]))
+        async with httpx2.AsyncClient(verify=trust) as client:
+            health = await client.get(f"{harness.url}/healthz")
+        assert health.headers["strict-transport-security"] == "max-age=2592000"
+    async with http_harness() as harness, httpx2.AsyncClient() as client:
+        assert "strict-transport-security" not in (await client.get(f"{harness.url}/healthz")).headers

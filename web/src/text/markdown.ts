@@ -40,34 +40,56 @@ export interface MarkdownBlock {
   raw: string;
   /** Set for fenced and indented code, which the page renders as a code block of its own. */
   code: { language: string; text: string } | null;
+  /** What has arrived since the block was parsed. Part of `raw`, but not of `code`. */
+  unparsed: string;
 }
 
 /** The link definitions of a text (`[name]: address`) by name. They can be anywhere in the text. */
 export type LinkDefinitions = TokensList["links"];
 
-/** Splits a growing text into blocks. All blocks except the last are final and are not parsed again. */
+/** An unfinished block that is longer than this is parsed again only when it has grown by a quarter. */
+const MAX_REPARSED = 4096;
+const GROWTH = 1.25;
+
+/**
+ * Splits a growing text into blocks. All blocks except the last are final and are not parsed again, and the last
+ * one is parsed less often the longer it is: so the cost is linear in the length of the text.
+ */
 export class MarkdownBlocks {
   /** The definitions so far. A new object whenever there are more of them. */
   links: LinkDefinitions = {};
   private finished: MarkdownBlock[] = [];
   private finishedLength = 0;
   private previousText = "";
+  /** The last block, and the length of the text when it was parsed. */
+  private open: MarkdownBlock | null = null;
+  private parsedLength = 0;
 
-  read(source: string): readonly MarkdownBlock[] {
+  read(source: string, growing = false): readonly MarkdownBlock[] {
     // Normalize line ends. The second half of a `\r\n` may still be missing.
     const text = source.includes("\r") ? source.replace(/\r\n?/g, "\n") : source;
     if (!text.startsWith(this.previousText.slice(0, 64)) || text.length < this.previousText.length) {
       this.links = {};
       this.finished = [];
       this.finishedLength = 0;
+      this.open = null;
     }
     this.previousText = text;
+    const parsedOpen = this.parsedLength - this.finishedLength;
+    if (growing && this.open && parsedOpen > MAX_REPARSED) {
+      if (text.length - this.finishedLength < parsedOpen * GROWTH) {
+        const unparsed = text.slice(this.parsedLength);
+        return [...this.finished, { ...this.open, raw: this.open.raw + unparsed, unparsed }];
+      }
+    }
     const open = this.split(text.slice(this.finishedLength));
     const last = open.pop();
     for (const block of open) {
       this.finished.push(block);
       this.finishedLength += block.raw.length;
     }
+    this.open = last ?? null;
+    this.parsedLength = text.length;
     return last ? [...this.finished, last] : this.finished.slice();
   }
 
@@ -83,12 +105,12 @@ export class MarkdownBlocks {
       else if (token.type === "code") {
         const code = token as Tokens.Code;
         const language = (code.lang ?? "").split(/\s/)[0]?.toLowerCase() ?? "";
-        blocks.push({ raw: code.raw, code: { language, text: code.text } });
-      } else blocks.push({ raw: token.raw, code: null });
+        blocks.push({ raw: code.raw, code: { language, text: code.text }, unparsed: "" });
+      } else blocks.push({ raw: token.raw, code: null, unparsed: "" });
     }
     // If the raw texts do not add up, treat the text as one block.
     const length = blocks.reduce((sum, block) => sum + block.raw.length, 0);
-    return length === text.length ? blocks : [{ raw: text, code: null }];
+    return length === text.length ? blocks : [{ raw: text, code: null, unparsed: "" }];
   }
 }
 

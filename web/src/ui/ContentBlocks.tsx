@@ -11,7 +11,7 @@ import {
   type MarkdownBlock,
 } from "../text/markdown.ts";
 import { hasTerminalCodes } from "../text/terminal-screen.ts";
-import { escapeHtml, isImageUrl, revealHidden, safeLink } from "../text/untrusted-text.ts";
+import { isImageUrl, revealHidden, safeLink } from "../text/untrusted-text.ts";
 import { Icon } from "./elements.tsx";
 import { TerminalText } from "./TerminalView.tsx";
 
@@ -22,6 +22,8 @@ import { TerminalText } from "./TerminalView.tsx";
 const BLOCKS_PER_FRAME = 60;
 /** While code grows, it is highlighted at this interval. Newer text follows without highlighting. */
 const HIGHLIGHT_INTERVAL_MS = 250;
+/** How much code must have grown until it is highlighted again. */
+const HIGHLIGHT_GROWTH = 1.1;
 
 interface ContentBlocksProps {
   blocks: readonly MessageBlock[];
@@ -97,7 +99,7 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
   const parser = useRef<MarkdownBlocks>(undefined);
   parser.current ??= new MarkdownBlocks();
   const rendered = useRef<RenderedBlock[]>([]);
-  const blocks = parser.current.read(text);
+  const blocks = parser.current.read(text, growing);
   const { links } = parser.current;
   const previousLinks = useRef(links);
   if (previousLinks.current !== links) {
@@ -128,14 +130,28 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
 
 function markdownNode(block: MarkdownBlock, key: number, growing: boolean, links: LinkDefinitions): VNode {
   if (block.code) {
-    return <CodeBlock key={key} text={block.code.text} language={block.code.language} growing={growing} />;
+    const { text, language } = block.code;
+    return <CodeBlock key={key} text={text + block.unparsed} language={language} growing={growing} />;
   }
-  return <HtmlBlock key={key} markdown={block.raw} links={links} />;
+  const parsed = block.raw.slice(0, block.raw.length - block.unparsed.length);
+  return <HtmlBlock key={key} markdown={parsed} unparsed={block.unparsed} links={links} />;
 }
 
-function HtmlBlock({ markdown, links }: { markdown: string; links: LinkDefinitions }) {
+interface HtmlBlockProps {
+  markdown: string;
+  /** Shown as it is, behind the rest. */
+  unparsed: string;
+  links: LinkDefinitions;
+}
+
+function HtmlBlock({ markdown, unparsed, links }: HtmlBlockProps) {
   const html = useMemo(() => renderMarkdown(markdown, links), [markdown, links]);
-  return <div class="block" dangerouslySetInnerHTML={{ __html: html }} />;
+  return (
+    <>
+      <div class="block" dangerouslySetInnerHTML={{ __html: html }} />
+      {unparsed && <p class="block prompt-text">{revealHidden(unparsed)}</p>}
+    </>
+  );
 }
 
 interface CodeBlockProps {
@@ -146,7 +162,7 @@ interface CodeBlockProps {
 
 /** Code with its language, a copy button and syntax highlighting. */
 export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
-  const [highlighted, setHighlighted] = useState({ text: "", html: "" });
+  const [highlighted, setHighlighted] = useState({ code: "", html: "" });
   const [copied, setCopied] = useState(false);
   const latestText = useRef(text);
   latestText.current = text;
@@ -155,10 +171,13 @@ export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
   useEffect(() => {
     if (!supported) return;
     let current = true;
+    let length = 0;
     const update = async () => {
-      const code = revealHidden(latestText.current);
-      const html = await highlight(code, language);
-      if (current) setHighlighted({ text: code, html });
+      const code = latestText.current;
+      if (growing && code.length < length * HIGHLIGHT_GROWTH) return;
+      length = code.length;
+      const html = await highlight(revealHidden(code), language);
+      if (current) setHighlighted({ code, html });
     };
     if (!growing) void update();
     const timer = growing ? setInterval(() => void update(), HIGHLIGHT_INTERVAL_MS) : undefined;
@@ -168,12 +187,9 @@ export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
     };
   }, [language, growing, growing ? null : text]);
 
+  const usable = highlighted.html !== "" && text.startsWith(highlighted.code);
+  const rest = revealHidden(usable ? text.slice(highlighted.code.length) : text);
   // The button copies the original text, with its hidden characters.
-  const shown = revealHidden(text);
-  const usable = highlighted.html !== "" && shown.startsWith(highlighted.text);
-  const html = usable
-    ? highlighted.html + escapeHtml(shown.slice(highlighted.text.length))
-    : escapeHtml(shown);
   const onCopy = async () => {
     setCopied(await copyText(text));
     setTimeout(() => setCopied(false), 1500);
@@ -187,10 +203,18 @@ export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
         </button>
       </figcaption>
       <pre tabIndex={0} aria-label={`Code${language ? ` in ${language}` : ""}`}>
-        <code dangerouslySetInnerHTML={{ __html: html }} />
+        <code>
+          {usable && <HighlightedCode html={highlighted.html} />}
+          {rest}
+        </code>
       </pre>
     </figure>
   );
+}
+
+/** Does not change while text is added behind it. */
+function HighlightedCode({ html }: { html: string }) {
+  return useMemo(() => <span dangerouslySetInnerHTML={{ __html: html }} />, [html]);
 }
 
 /** Copies a text. Browsers offer the clipboard API only over TLS and on loopback, so there is a fallback. */

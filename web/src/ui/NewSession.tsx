@@ -18,7 +18,7 @@ export function NewSession() {
   const gateway = useGateway();
   const agents = gateway.agents.value;
   const [agent, setAgent] = useState(() => (agents.find((one) => one.default) ?? agents[0])?.name ?? "");
-  const [cwd, setCwd] = useState(() => gateway.sessions.value[0]?.cwd ?? "");
+  const [cwd, setCwd] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<ErrorReport | null>(null);
   const start = async () => {

@@ -108,7 +108,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             'audit' = 'verify'
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
-            '--cwd' = 'folder whose project''s acp.json to use'
+            '--name' = 'name of the agent that the command after -- runs (default: its program)'
+            '--cwd' = 'folder whose project''s acp.json to use, and of new sessions'
             '--trust' = 'trust the project''s acp.json, for this run only'
             '--host' = 'address to listen on (default: 127.0.0.1)'
             '--port' = 'port to listen on (default: 8765 or the next free one)'
@@ -650,6 +651,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord agent --max-session-requests' = @('<>')
         'accord agent --login' = @('<>')
         'accord agent --logout' = @('<>')
+        'accord serve --name' = @('<>')
         'accord serve --cwd' = @('<dir>')
         'accord serve --host' = @('<>')
         'accord serve --port' = @('<>')

@@ -301,6 +301,10 @@ class Authenticator:
             "Vary": "Origin",
         }
 
+    def is_proxy(self, address: str) -> bool:
+        """Whether a trusted proxy has this address, through which many clients come."""
+        return self._proxies.is_trusted(address)
+
     def peer(self, request: AuthRequest) -> str:
         """Return the client's address: a trusted proxy's value, or the socket's."""
         return self._proxies.peer(request.peer, request.headers)

@@ -6,6 +6,7 @@ loopback as well, because every page in the user's browser can reach it.
 """
 
 import re
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
 from types import MappingProxyType
@@ -38,7 +39,7 @@ class Proxies:
 
     def peer(self, peer: str, headers: Headers) -> str:
         """Return the client's address: the last one that a trusted proxy names, which it saw itself."""
-        if not self._is_trusted(peer):
+        if not self.is_trusted(peer):
             return peer
         value = ",".join(headers.get("x-forwarded-for", ())).rpartition(",")[2].strip()
         try:
@@ -49,9 +50,10 @@ class Proxies:
     def reports_tls(self, peer: str, headers: Headers) -> bool:
         """Whether the browser used TLS to the proxy."""
         value = headers.get("x-forwarded-proto", ())
-        return len(value) == 1 and value[0].strip().lower() == "https" and self._is_trusted(peer)
+        return len(value) == 1 and value[0].strip().lower() == "https" and self.is_trusted(peer)
 
-    def _is_trusted(self, peer: str) -> bool:
+    def is_trusted(self, peer: str) -> bool:
+        """Whether this is the address of a trusted proxy."""
         if not self._networks:
             return False
         try:
@@ -95,6 +97,18 @@ def split_origin(text: str) -> tuple[str, str, int] | None:
 def is_loopback(name: str) -> bool:
     """Whether an address or a name stays on this machine."""
     return name in LOOPBACK or (_is_address(name) and ip_address(name).is_loopback)
+
+
+def machine_address(version: int = 4) -> str:
+    """Return the address by which other machines reach this one; a loopback address without a network."""
+    # Connecting a datagram socket sends nothing, but makes the system choose the source address.
+    family, target = (socket.AF_INET, "192.0.2.1") if version == 4 else (socket.AF_INET6, "2001:db8::1")
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1" if version == 4 else "::1"
 
 
 class Origins:

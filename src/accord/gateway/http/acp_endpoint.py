@@ -72,7 +72,7 @@ class AcpEndpoint:
         if exchange.upgrade is not None and exchange.request.query:
             answer_later(self._server_state, exchange, self._websocket_with_query(exchange, agent))
         else:
-            verb(exchange, self._server_state.authenticator.authenticate(exchange.request), agent)
+            verb(exchange, self._server_state.authenticate(exchange), agent)
 
     async def _websocket_with_query(self, exchange: HttpExchange, agent: str | None) -> None:
         """Open a WebSocket whose URL may have a ticket: all nodes share these."""

@@ -17,7 +17,7 @@ import h11
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
-from accord.gateway.http.server_state import HttpServerState
+from accord.gateway.http.server_state import HttpServerState, ServerSocket
 
 _LINGER: Final = 5.0
 """Seconds to keep reading a refused upload before closing, so that the client reads the response."""
@@ -199,6 +199,7 @@ class Http1(asyncio.Protocol):
     def _upgrade(self, protocol: asyncio.Protocol, extra: Headers) -> None:
         transport, self.transport, self._exchange = self.transport, None, None
         assert transport is not None
+        self.server_state.trust_socket(self)
         self.server_state.sockets.discard(self)  # the WebSocket takes its place
         if self._pipelined_bytes and not self.paused:
             transport.resume_reading()
@@ -306,6 +307,10 @@ class Http1Exchange(HttpExchange):
     def __init__(self, http: Http1, request: AuthRequest, declared_length: int | None) -> None:
         super().__init__(request, declared_length)
         self._http = http
+
+    @property
+    def socket(self) -> ServerSocket:
+        return self._http
 
     @property
     def is_chunked(self) -> bool:

@@ -19,7 +19,7 @@ from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import TokenBucket
 from accord.gateway.http.http1 import peer_address
 from accord.gateway.http.http_exchange import Headers, HttpExchange, headers_by_name, read_target
-from accord.gateway.http.server_state import HttpServerState
+from accord.gateway.http.server_state import HttpServerState, ServerSocket
 
 _MAX_PENDING: Final = 64 * 1024
 """Bytes waiting for a flow-control window at which a response takes no more."""
@@ -30,6 +30,10 @@ _ErrorCodes = h2.errors.ErrorCodes
 
 class Http2Exchange(HttpExchange):
     """One request and its response over HTTP/2: one stream of the connection."""
+
+    @property
+    def socket(self) -> ServerSocket:
+        return self._http
 
     def __init__(self, http: "Http2", stream: int, request: AuthRequest, declared_length: int | None) -> None:
         super().__init__(request, declared_length)

@@ -9,16 +9,19 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from math import ceil
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from accord.gateway.access.authentication import AuthRequest
 from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached
-from accord.gateway.http.server_state import HttpServerState
+from accord.gateway.http.server_state import HttpServerState, ServerSocket
 
 LOG = logging.getLogger("accord.gateway.http")
 Headers = list[tuple[str, str]]
+
+_HSTS: Final = "max-age=2592000"
+"""For 30 days, a browser that has used TLS here never uses plain HTTP."""
 
 
 class HttpExchange(ABC):
@@ -42,6 +45,11 @@ class HttpExchange(ABC):
         self._body_limit = 0
         self._on_body: Callable[[bytes | None], None] | None = None
         self._body_complete = False
+
+    @property
+    @abstractmethod
+    def socket(self) -> ServerSocket:
+        """The socket that the request came by."""
 
     def read_body(self, limit: int, on_body: Callable[[bytes | None], None]) -> None:
         """Call `on_body` with the whole body, or with None as soon as it exceeds the limit."""
@@ -165,6 +173,7 @@ def common_headers(
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cache-Control", "no-store"),
+        *([("Strict-Transport-Security", _HSTS)] if server_state.config.tls is not None else ()),
         *server_state.authenticator.cors_headers(exchange.request).items(),
     ]
     if content_type is not None:

@@ -136,13 +136,14 @@ class ApiEndpoints:
         )
 
     def _metrics(self, exchange: HttpExchange) -> None:
-        self._server_state.authenticator.authenticate(exchange.request)
+        self._server_state.authenticate(exchange)
         send_response(
             self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS
         )
 
     async def _log_in(self, exchange: HttpExchange) -> None:
         _, cookie = await self._server_state.authenticator.log_in(exchange.request)
+        self._server_state.trust_socket(exchange.socket)
         send_response(self._server_state, exchange, 204, headers=[("Set-Cookie", cookie)])
 
     async def _log_out(self, exchange: HttpExchange) -> None:
@@ -151,6 +152,7 @@ class ApiEndpoints:
 
     async def _ticket(self, exchange: HttpExchange) -> None:
         ticket = await self._server_state.authenticator.issue_ticket(exchange.request)
+        self._server_state.trust_socket(exchange.socket)
         send_response(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 

@@ -13,7 +13,7 @@ from accord.errors import UsageError
 from accord.gateway.access.authentication import Authenticator
 from accord.gateway.access.resource_limits import LimitCounter
 from accord.gateway.client_connection import ConnectionOpener
-from accord.gateway.http.http1 import Http1
+from accord.gateway.http.http1 import Http1, peer_address
 from accord.gateway.http.http2 import Http2
 from accord.gateway.http.http_routes import HttpRoutes
 from accord.gateway.http.resumable_connection import GOING_AWAY
@@ -146,7 +146,7 @@ class ProtocolDetector(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
-        if not self._server_state.add_socket(self):
+        if not self._server_state.add_socket(self, peer_address(transport)):
             transport.abort()
             self._transport = None
             return

@@ -27,7 +27,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     header_size: int = 32 * 1024
     """The largest request head, in bytes."""
     sockets: int = 4096
-    """Open sockets in total, authenticated or not."""
+    """Open sockets in total. If there are more, those without an authenticated request are closed first."""
+    anonymous_sockets: int = 64
+    """Sockets of one address without an authenticated request. If there are more, the oldest is closed."""
     streams: int = 1024
     """Event streams of one connection, and concurrent requests on one HTTP/2 connection."""
     id_size: int = 1024

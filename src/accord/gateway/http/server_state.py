@@ -3,9 +3,10 @@ flush per loop turn.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from secrets import token_urlsafe
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from accord.clock import Clock, OwnedTasks
 from accord.gateway.access.access_tokens import TokenRights
@@ -24,6 +25,9 @@ from accord.gateway.metrics import Metrics
 if TYPE_CHECKING:
     from accord.gateway.http.http_exchange import HttpExchange
 
+
+_REQUEST_TIME: Final = 1.0
+"""Seconds that a new socket has for its first request while its address has too many others."""
 
 ConnectionT = TypeVar("ConnectionT", WebSocketClientConnection, HttpStreamConnection)
 
@@ -164,6 +168,9 @@ class HttpServerState:
         self.tasks: OwnedTasks = OwnedTasks(clock, grace=1.0)
         """Requests that wait for something."""
         self.sockets: set[ServerSocket] = set()
+        self._anonymous: dict[ServerSocket, tuple[str, float]] = {}
+        """The address and the start of the sockets without an authenticated request, the oldest first."""
+        self._anonymous_by_address: Counter[str] = Counter()
         self.event_streams: set[TimedConnection] = set()
         """Open event streams, which have time limits of their own."""
         self.stopping: bool = False
@@ -172,11 +179,27 @@ class HttpServerState:
         self.handle: Callable[[HttpExchange], None] = _unavailable
         """Handles a request whose head was received."""
 
-    def add_socket(self, socket: ServerSocket) -> bool:
-        """Add a socket; return False if there are too many."""
+    def add_socket(self, socket: ServerSocket, address: str) -> bool:
+        """Add a socket; return False if there are too many.
+
+        Sockets without an authenticated request make room for new ones: so many idle sockets, from one
+        address or from many, keep no client with a token out.
+        """
+        anonymous = self._anonymous
+        if len(self.sockets) >= self.config.sockets and anonymous:
+            self._drop(next(iter(anonymous)))
         if self.stopping or len(self.sockets) >= self.config.sockets:
             self.metrics.refused["stopping" if self.stopping else "sockets"] += 1
             return False
+        now = self.clock.now()
+        if self._anonymous_by_address[
+            address
+        ] >= self.config.anonymous_sockets and not self.authenticator.is_proxy(address):
+            oldest = next(one for one, (other, _) in anonymous.items() if other == address)
+            if now - anonymous[oldest][1] >= _REQUEST_TIME:
+                self._drop(oldest)
+        anonymous[socket] = address, now
+        self._anonymous_by_address[address] += 1
         self.sockets.add(socket)
         self.metrics.sockets = len(self.sockets)
         return True
@@ -185,9 +208,32 @@ class HttpServerState:
         """Replace a socket by one with another protocol."""
         self.sockets.discard(old)
         self.sockets.add(socket)
+        if (origin := self._anonymous.pop(old, None)) is not None:
+            self._anonymous[socket] = origin
+
+    def trust_socket(self, socket: ServerSocket) -> None:
+        """Note that the socket has had an authenticated request."""
+        if (origin := self._anonymous.pop(socket, None)) is not None:
+            address = origin[0]
+            self._anonymous_by_address[address] -= 1
+            if not self._anonymous_by_address[address]:
+                del self._anonymous_by_address[address]
+
+    def authenticate(self, exchange: "HttpExchange") -> TokenRights:
+        """Return the rights of the request. Raises RequestRefused."""
+        rights = self.authenticator.authenticate(exchange.request)
+        self.trust_socket(exchange.socket)
+        return rights
+
+    def _drop(self, socket: ServerSocket) -> None:
+        """Close a socket to make room for another one."""
+        self.metrics.refused["sockets"] += 1
+        self.remove_socket(socket)
+        socket.abort()
 
     def remove_socket(self, socket: ServerSocket) -> None:
         """Remove a closed socket."""
+        self.trust_socket(socket)
         self.sockets.discard(socket)
         self.metrics.sockets = len(self.sockets)
         if not self.sockets and self.on_empty is not None:

@@ -119,7 +119,7 @@ async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
     path = _text_param(_params(call), "path", "")
     rights = client.rights
     if not path:
-        start_folders = rights.folders or (str(Path.home()),)
+        start_folders = rights.folders or (client.gateway.start_folder or str(Path.home()),)
         if len(start_folders) != 1:
             entries = [{"path": folder, "name": folder} for folder in start_folders]
             call.answer(encode({"path": "", "folders": entries}))
