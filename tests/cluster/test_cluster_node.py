@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.cluster.nats_servers import RunningServer
 from tests.gateway.breakable_proxy import breakable_proxy
 from tests.gateway.gateway_harness import gateway_harness, open_session
@@ -11,6 +12,7 @@ from tests.patience import PATIENCE
 
 from accord.cli.serve_command import read_arguments
 from accord.cluster.cluster_node import run_node
+from accord.cluster.placement import MARKER
 from accord.cluster.settings import ClusterSettings, LeaseTimes
 from accord.errors import UsageError
 from accord.gateway.access.audit_log import AuditLog
@@ -33,6 +35,21 @@ async def test_a_name_is_used_once_on_a_machine(server: RunningServer) -> None:
         with pytest.raises(UsageError, match="node 'b1' runs already on this machine"):
             async with run_node(settings, ["hand"]):
                 pass
+
+
+async def test_different_volumes_of_one_name_are_reported(server: RunningServer, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / MARKER).write_text(folder.name)
+    first = server.settings(node="b1", volumes={"team": str(folders[0])})
+    async with run_node(first, []):
+        second = structs.replace(first, node="b2", volumes={"team": str(folders[1])})
+        async with run_node(second, []) as node:
+            assert (
+                f"Volume team is not the one of node b1 ({folders[1]}, {folders[0]}): sessions in it do not "
+                "move between these nodes."
+            ) in node.notes
 
 
 async def test_the_child_server_keeps_sessions_over_a_restart() -> None:

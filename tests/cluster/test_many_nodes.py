@@ -305,6 +305,29 @@ async def test_two_agents_that_count_their_sessions_are_told_apart(
         assert newest == ["s1~b"]
 
 
+async def test_clients_are_told_that_a_stream_is_full_and_read_on(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings(log_bytes=20_000)
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner = await a.harness.client(session={"notices": {}})
+        await open_session(a.harness, owner, tmp_path)
+        assert await prompt_and_answer(a, owner, ["short"]) == ["short"]
+        prompted = owner.prompt("s1")
+        request = await a.harness.agent.until_method("session/prompt")
+        a.harness.agent.say("s1", "x" * 30_000)
+        notice = await owner.update()
+        assert notice["title"] == "The session cannot be written here"
+        assert (
+            f"{settings.prefix.upper()}_LOG_00 is full, so the session is read-only" in notice["description"]
+        )
+        await a.harness.agent.until_method("session/cancel")
+        a.harness.agent.reply(request, {"stopReason": "cancelled"})
+        assert "is full" in (await owner.answer_to(prompted))["error"]["message"]
+        history, _ = await asyncio.wait_for((await b.harness.client()).load("s1", str(tmp_path)), PATIENCE)
+        assert texts(history) == ["go", "short", "go"]
+
+
 async def test_a_session_whose_node_is_gone_can_be_read_and_goes_on_when_it_is_back(
     server: RunningServer, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from tests.cli.serve.test_serve_tokens import INITIALIZE
 from tests.cli.terminal import in_terminal
 from websockets.sync.client import connect
 
+import accord as accord_client
 from accord.cli import main
 from accord.cli.doctor_command import gateway_finding
 from accord.gateway.access.access_tokens import TokenStore
@@ -43,6 +44,18 @@ def test_only_a_token_opens_the_gateway(home: Path) -> None:
     assert gateway.token not in log
     with running_gateway(home) as gateway:
         assert "in a logged-in browser. For another device run: accord serve token new" in gateway.output
+
+
+async def test_one_machine_loads_nothing_of_a_cluster(home: Path) -> None:
+    with running_gateway(home, PYTHONPROFILEIMPORTTIME="1", ACCORD_MODEL="rehearsal") as gateway:
+        async with accord_client.connect(gateway.websocket, token=gateway.token) as agent:
+            session = await agent.new_session(home)
+            await session.ask("hello")
+        gateway.signal()
+        _, log = gateway.end()
+    modules = {line.rpartition("|")[2].strip() for line in log.splitlines() if "import time:" in line}
+    assert "accord.gateway.gateway" in modules
+    assert not [name for name in modules if name.startswith(("accord.cluster", "nats"))]
 
 
 def test_stored_files_are_for_the_owner_only(home: Path) -> None:
