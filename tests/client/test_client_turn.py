@@ -1,7 +1,9 @@
 """Prompt turns: the order of updates, the end of a turn, and updates outside of turns."""
 
 import asyncio
+import gc
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from tests.client.raw_agent import EventCollector, both, collect, connected, in_session, kinds
@@ -262,6 +264,19 @@ async def test_an_invalid_prompt_response_fails_the_turn():
             with pytest.raises(BadAnswer):
                 await turn.end()
             assert kinds(turn.events)[-1] == "TurnEnded"
+
+
+async def test_an_error_response_that_was_raised_is_not_logged_as_never_retrieved():
+    logged: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
+    async with in_session() as (session, peer):
+        pending = asyncio.create_task(session.ask("go"))
+        peer.refuse(await peer.next("session/prompt"), -32603, "the model is down")
+        with pytest.raises(RpcError, match="the model is down"):
+            await pending
+    del pending
+    gc.collect()
+    assert logged == []
 
 
 @pytest.mark.rule("auth.survives-signed-out-session")

@@ -73,6 +73,11 @@ class Answer(asyncio.Future[T]):
         callback_loop: Any = self._loop
         return callback_loop.loop
 
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        """End with an error. asyncio would log it as never retrieved if the task has continued at once."""
+        super().set_exception(exception)
+        self._log_traceback = False
+
 
 class CallbackLoop:
     """What futures need of an event loop. With `at_once`, their callbacks run in the call that ends them.
