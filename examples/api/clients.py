@@ -21,8 +21,10 @@ from accord.client import (
     McpCall,
     McpMethodFailed,
     PendingAgent,
+    SessionListChange,
     SessionLost,
     SessionReattached,
+    SessionSubscription,
     TerminalPrinted,
     TerminalView,
 )
@@ -169,6 +171,19 @@ def tell(event: AgentEvent) -> str:
 async def watch_an_agent() -> None:
     assert tell(AgentRestarted(1)) == "restarted (1)"
     assert tell(SessionLost("s1", "gone")) == "s1 lost: gone"
+
+
+async def follow_the_list_of_sessions() -> None:
+    def show_titles(change: SessionListChange) -> None:
+        print(*(info.title for info in change.sessions), "deleted:", *change.removed)
+
+    async with accord.connect_transport(ScriptedAgent().transport()) as agent:
+        changes: SessionSubscription = agent.follow_sessions(".")
+        if not agent.can_follow_sessions:
+            return  # entering the block would raise NotOffered
+        async with changes:
+            async for change in changes:
+                show_titles(change)
 
 
 async def serve_an_mcp_method() -> None:

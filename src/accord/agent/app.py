@@ -126,6 +126,10 @@ class AgentConnection:
 
         start_turn(self._methods, session_id, prompt)
 
+    async def close_session(self, session_id: str) -> None:
+        """Cancel and end a session, as `session/close` does. Does nothing if it is not open."""
+        await self._methods.close_if_open(session_id)
+
     def report_auth_status(self, state: str, accounts: list[AuthAccount] | None = None) -> None:
         """Unstable. Tell the client about a new result of `auth/status`; does nothing if it is unchanged."""
         self._handshake.report_auth_status(state, accounts)

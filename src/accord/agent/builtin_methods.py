@@ -161,7 +161,7 @@ class BuiltinMethods:
 
     async def delete(self, params: DeleteSessionRequest, call: IncomingCall) -> DeleteSessionResponse:
         """End the session if it is open, then call the handler."""
-        await self._close_if_open(params.session_id)
+        await self.close_if_open(params.session_id)
         override = self._handlers.overrides.get("session/delete")
         if override is not None:
             return (
@@ -175,13 +175,14 @@ class BuiltinMethods:
 
     async def archive(self, params: ArchiveSessionRequest, call: IncomingCall) -> ArchiveSessionResponse:
         """End the session if it is open, then call the handler."""
-        await self._close_if_open(params.session_id)
+        await self.close_if_open(params.session_id)
         override = self._handlers.overrides["session/archive"]
         return (
             await self.call_handler(override, params, self.client_request(call)) or ArchiveSessionResponse()
         )
 
-    async def _close_if_open(self, session_id: str) -> None:
+    async def close_if_open(self, session_id: str) -> None:
+        """End a session if it is open."""
         session = self.sessions.pop(session_id, None)
         if session is not None:
             await self._end_shielded(session)

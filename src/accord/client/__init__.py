@@ -33,12 +33,14 @@ from accord.client.handlers import (
 from accord.client.permissions import PermissionRequest, allow_all, allow_reads, reject_all
 from accord.client.prompt_turn import TurnResult
 from accord.client.remote_agent import PendingAgent, RemoteAgent, connect, connect_transport
+from accord.client.session_subscription import SessionListChange, SessionSubscription
 
 __all__ = [
     "DECLINED", "AgentCommand", "AgentEnded", "AgentEvent", "AgentRestarted", "AuthStatus",
     "AuthStatusChanged", "ClientEvent", "ClientFeatures", "ClientHandlers", "ClientOptions", "ClientSession",
     "DialectReport", "ElicitationForm", "ElicitationUrl", "EventStream", "FormAnswer", "McpCall",
-    "McpMethodFailed", "PendingAgent", "PermissionRequest", "RemoteAgent", "RestartPolicy", "SessionLost",
-    "SessionReattached", "TerminalPrinted", "TerminalView", "TimeLimits", "TurnResult", "allow_all",
-    "allow_reads", "connect", "connect_transport", "local_workspace", "reject_all", "run_in_terminal",
+    "McpMethodFailed", "PendingAgent", "PermissionRequest", "RemoteAgent", "RestartPolicy",
+    "SessionListChange", "SessionLost", "SessionReattached", "SessionSubscription", "TerminalPrinted",
+    "TerminalView", "TimeLimits", "TurnResult", "allow_all", "allow_reads", "connect", "connect_transport",
+    "local_workspace", "reject_all", "run_in_terminal",
 ]  # fmt: skip

@@ -117,6 +117,11 @@ class InitializedConnection:
         """Whether the agent announced `_session/rewind`."""
         return self._announced("rewind")
 
+    @property
+    def has_session_index(self) -> bool:
+        """Whether the agent announced `_session/rename`, `_session/list/subscribe` and their like."""
+        return self._announced("sessionIndex")
+
     def _announced(self, extension: str) -> bool:
         announced = (self.initialize_response.meta or {}).get(extension)
         return isinstance(announced, dict) and cast(dict[str, Any], announced).get("supported") is True

@@ -26,6 +26,7 @@ from accord.wire.transport import Transport, TransportEnd
 
 if TYPE_CHECKING:
     from accord.client.remote_agent import RemoteAgent
+    from accord.client.session_subscription import SessionSubscription
 
 AgentEndpoint: TypeAlias = AgentCommand | RemoteLauncher | Transport
 """A program or an address, which can be connected again, or a transport, which cannot."""
@@ -51,6 +52,8 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
         self.options: ClientOptions = options
         self.user_requests: int = 0
         """Requests of the agent that wait for the user."""
+        self.subscriptions: dict[str, SessionSubscription] = {}
+        """Who follows the list of sessions, by the id that the agent gave."""
         self.sessions: SessionRegistry = SessionRegistry(self.report)
         self.elicitations: ElicitationRequests = ElicitationRequests(self)
         self._reader = MessageReader(

@@ -42,7 +42,7 @@ from accord.schema import (
 )
 from accord.schema.codec import NotJson, parse_json
 from accord.schema.message_reader import MessageReader
-from accord.schema.methods import AGENTAO_ASK_USER, Method, notification, request
+from accord.schema.methods import AGENTAO_ASK_USER, SESSION_LIST_CHANGES, Method, notification, request
 from accord.wire.calls import IncomingCall, Route
 from accord.workspace.terminals import ExitStatus
 from accord.workspace.text_files import TextFiles
@@ -65,6 +65,7 @@ class AgentRequestRoutes:
         self._reader = reader
         self._add_session_routes()
         self._add_workspace_routes()
+        self.notifications[SESSION_LIST_CHANGES] = Route(self._list_changes, _plain_json, _no_key)
         for name, handler in handle.handlers.extensions.items():
             logged = _logged(handler, f"the handler of {name}")
             run = self._question(logged) if name == AGENTAO_ASK_USER else _extension(logged)
@@ -73,6 +74,12 @@ class AgentRequestRoutes:
         if handle.handlers.mcp:
             self._add_request("mcp/message", self._mcp_message, _no_key)
         self._add_aliases()
+
+    def _list_changes(self, params: Any) -> None:
+        members = cast(dict[str, Any], params) if isinstance(params, dict) else {}
+        subscription = self._handle.subscriptions.get(str(members.get("subscriptionId")))
+        if subscription is not None:
+            subscription.receive(members)
 
     def _add_session_routes(self) -> None:
         handle = self._handle

@@ -47,13 +47,18 @@ from accord.schema import (
     UnarchiveSessionRequest,
 )
 from accord.schema.codec import NotJson, parse_json
-from accord.schema.methods import check_extension_name
+from accord.schema.methods import (
+    SESSION_ARCHIVE,
+    SESSION_RENAME,
+    SESSION_UNARCHIVE,
+    check_extension_name,
+)
 from accord.wire.connection import require_asyncio
 from accord.wire.remote.address import RemoteLauncher, Tls, is_address, read_address
 from accord.wire.transport import Transport
 
 if TYPE_CHECKING:
-    pass
+    from accord.client.session_subscription import SessionSubscription
 
 
 def connect(
@@ -161,6 +166,11 @@ class RemoteAgent:
     def can_rewind(self) -> bool:
         """Whether sessions of the agent can go back to earlier messages (`ClientSession.rewind`)."""
         return self._handle.connection.can_rewind
+
+    @property
+    def can_follow_sessions(self) -> bool:
+        """Whether the agent tells changes of its list of sessions (`follow_sessions`)."""
+        return self._handle.connection.has_session_index
 
     @property
     def auth_methods(self) -> tuple[AuthMethod, ...]:
@@ -312,6 +322,15 @@ class RemoteAgent:
                 )
             seen.add(cursor)
 
+    def follow_sessions(self, cwd: AnyPath) -> "SessionSubscription":
+        """Follow the list of sessions of a directory: `async with agent.follow_sessions(cwd) as changes`.
+
+        Needs an agent with the extension `sessionIndex` (`RemoteAgent.can_follow_sessions`).
+        """
+        from accord.client.session_subscription import SessionSubscription
+
+        return SessionSubscription(self._handle, SessionSetup.of(cwd).cwd)
+
     async def delete_session(self, session_id: str) -> None:
         """Delete a stored session."""
         await self._call("session/delete", DeleteSessionRequest(session_id))
@@ -319,12 +338,14 @@ class RemoteAgent:
 
     async def archive_session(self, session_id: str) -> None:
         """Unstable. Close a session and hide it from the ordinary list."""
-        await self._call("session/archive", ArchiveSessionRequest(session_id))
+        if not await self._index_call("archive", SESSION_ARCHIVE, {"sessionId": session_id}):
+            await self._call("session/archive", ArchiveSessionRequest(session_id))
         await self._end_session(session_id, "the session was archived")
 
     async def unarchive_session(self, session_id: str) -> None:
         """Unstable. Show a session in the ordinary list again, so that it can be loaded or resumed."""
-        await self._call("session/unarchive", UnarchiveSessionRequest(session_id))
+        if not await self._index_call("archive", SESSION_UNARCHIVE, {"sessionId": session_id}):
+            await self._call("session/unarchive", UnarchiveSessionRequest(session_id))
 
     async def session_status(self, session_id: str) -> str:
         """Unstable. `open` if the agent has the session in memory, otherwise `saved`.
@@ -335,7 +356,12 @@ class RemoteAgent:
         return response.status if response.status == "open" else "saved"
 
     async def set_title(self, session_id: str, title: str) -> str:
-        """Unstable. Set the title of a session. Returns the title that the agent stored; show that one."""
+        """Unstable. Set the title of a session. Returns the title that the agent stored; show that one.
+
+        An agent that only has `_session/rename` does not say what it stored.
+        """
+        if await self._index_call("title", SESSION_RENAME, {"sessionId": session_id, "title": title}):
+            return title
         response: SetSessionTitleResponse = await self._call(
             "session/set_title", SetSessionTitleRequest(session_id, title)
         )
@@ -424,6 +450,15 @@ class RemoteAgent:
         connection = await self._handle.ready()
         agent_connection.require_method(method, connection.capabilities)
         return await connection.call(method, params)
+
+    async def _index_call(self, capability: str, method: str, params: dict[str, str]) -> bool:
+        """Use the extension `sessionIndex` if the agent lacks the standard method. Returns whether it did."""
+        connection = await self._handle.ready()
+        sessions = connection.capabilities.session_capabilities or None
+        if not connection.has_session_index or (sessions and getattr(sessions, capability)):
+            return False
+        await connection.call(method, params, read=_plain_json)
+        return True
 
     async def _end_session(self, session_id: str, reason: str) -> None:
         session = self._handle.sessions.find(session_id)

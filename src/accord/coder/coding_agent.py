@@ -19,15 +19,26 @@ from accord.schema.initialize import InitializeRequest, InitializeResponse
 from accord.schema.methods import (
     AGENTAO_ASK_USER,
     AGENTAO_SET_MODEL,
+    SESSION_ARCHIVE,
+    SESSION_BATCH_GET,
+    SESSION_LIST_SUBSCRIBE,
+    SESSION_LIST_UNSUBSCRIBE,
+    SESSION_RENAME,
     SESSION_REWIND,
     SESSION_REWIND_POINTS,
     SESSION_STEERING,
+    SESSION_UNARCHIVE,
 )
 from accord.wire.transport import Transport
 
 HELD_PROMPTS: Final = 100
 """How many prompts of a session wait for its running turn."""
 EXTENSIONS: Final = "_agentao.cn/extensions"
+SESSION_INDEX: Final = (
+    SESSION_RENAME, SESSION_ARCHIVE, SESSION_UNARCHIVE, SESSION_BATCH_GET, SESSION_LIST_SUBSCRIBE,
+    SESSION_LIST_UNSUBSCRIBE,
+)  # fmt: skip
+"""The methods of the extension `sessionIndex`."""
 
 META: Final[dict[str, Any]] = {
     "accord": {"extensions": [AGENTAO_SET_MODEL], "asks": [AGENTAO_ASK_USER]},
@@ -116,6 +127,10 @@ def coding_agent(resources: CoderResources) -> Agent:
     agent.on(SESSION_STEERING)(lambda params, call: service.steer(params, call, agent.accepts))
     agent.on(SESSION_REWIND_POINTS)(service.rewind_points)
     agent.on(SESSION_REWIND)(service.rewind)
+    for method in ("archive", "unarchive", "status", "set_title"):
+        agent.on(f"session/{method}")(service.index_handler(method))
+    for method in SESSION_INDEX:
+        agent.on(method)(service.index_handler(method))
     return agent
 
 
@@ -141,6 +156,7 @@ class _Service:
         # Agentao clients look for their extensions here, and clients of `_session/...` for those.
         supported = {"supported": True}
         answer.meta = {EXTENSIONS: META[EXTENSIONS], "steering": supported, "rewind": supported}
+        answer.meta["sessionIndex"] = supported
         return answer
 
     async def prompt(self, turn: Turn) -> PromptResponse:
@@ -155,6 +171,18 @@ class _Service:
         from accord.coder.session.session_options import set_option
 
         await set_option(session.data, config_id, value)
+
+    def index_handler(self, method: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """A method of the list of sessions."""
+
+        async def handle(params: Any, call: ClientRequest) -> Any:
+            from accord.coder.session.session_index import SessionIndex
+
+            resources = self._resources
+            index = resources.session_index = resources.session_index or SessionIndex(resources)
+            return await index.serve(method, params, call)
+
+        return handle
 
     def steer(self, params: Any, call: ClientRequest, accepts: AgentFeatures) -> dict[str, str]:
         from accord.coder.session.steering import steer

@@ -23,6 +23,13 @@ AGENTAO_ASK_USER: Final = "_agentao.cn/ask_user"
 SESSION_STEERING: Final = "_session/steering"
 SESSION_REWIND: Final = "_session/rewind"
 SESSION_REWIND_POINTS: Final = "_session/rewind_points"
+SESSION_RENAME: Final = "_session/rename"
+SESSION_ARCHIVE: Final = "_session/archive"
+SESSION_UNARCHIVE: Final = "_session/unarchive"
+SESSION_BATCH_GET: Final = "_session/batch_get"
+SESSION_LIST_SUBSCRIBE: Final = "_session/list/subscribe"
+SESSION_LIST_UNSUBSCRIBE: Final = "_session/list/unsubscribe"
+SESSION_LIST_CHANGES: Final = "_session/list/changes"
 
 Side: TypeAlias = Literal["agent", "client", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]

@@ -73,5 +73,7 @@ async def write_title(runtime: "SessionRuntime", turn: "Turn") -> None:
         _LOG.info("no title: %s", error)
         return
     title = one_line(clean_line(text.strip().strip('"')), _TITLE_CHARS)
-    if title and session.agent_session.state != "closed":
+    is_open = session.agent_session.state != "closed"
+    if title and is_open and not session.resources.store.summary(session.id).title_set:
         await session.agent_session.title(title)
+        session.list_changed()

@@ -233,6 +233,11 @@ class CoderSession:
         choices = SessionChoices(str(self.model), self.effort, self._named_by_client)
         self.journal.record(CHOICES_RECORD, to_builtins(choices))
 
+    def list_changed(self) -> None:
+        """Tell clients that follow the list of sessions that this entry has changed."""
+        if (index := self.resources.session_index) is not None:
+            index.changed(self.id, self.agent_session.cwd)
+
     # -- settings --------------------------------------------------------------------------------------------
 
     @property

@@ -90,7 +90,7 @@ class SessionLifecycle:
         resume, self._resources.resume = self._resources.resume, None
         if resume is not None and await self._continue(agent_session, resume):
             return
-        with _protocol_errors():
+        with protocol_errors():
             self._resources.store.create(
                 agent_session.id,
                 agent_session.cwd,
@@ -120,17 +120,21 @@ class SessionLifecycle:
         source = self._summary(source_id)
         _check_folders(agent_session)
         _check_same_folder(agent_session, source)
-        with _protocol_errors():
+        with protocol_errors():
             summary = self._resources.store.fork(
                 source_id, agent_session.id, additional_directories=agent_session.additional_directories
             )
+        opening = self._resources.opening_forks
+        opening.add(agent_session.id)
         try:
             with suppress(OSError, BadSettings):  # the fork works without the checkpoints, too
                 await asyncio.to_thread(
                     self._checkpoints(source_id).copy_to, self._checkpoints(agent_session.id)
                 )
-            self._open(agent_session, summary)
+            _, session = self._open(agent_session, summary)
+            agent_session.after_open(lambda: (opening.discard(agent_session.id), session.list_changed()))
         except BaseException:
+            opening.discard(agent_session.id)
             with suppress(StoreError):
                 self._resources.store.delete(agent_session.id)  # the client does not know it yet
             raise
@@ -159,7 +163,7 @@ class SessionLifecycle:
             summary = self._summary(resume)
             _check_same_folder(agent_session, summary)
             return summary
-        with _protocol_errors():
+        with protocol_errors():
             newest = self._resources.store.newest(agent_session.cwd)
         if newest is None:
             raise NotFound(f"there is no session in {agent_session.cwd}")
@@ -169,19 +173,27 @@ class SessionLifecycle:
 
     async def list(self, request: ListSessionsRequest, call: ClientRequest) -> ListSessionsResponse:
         """One page of the sessions with a prompt, most recently used first."""
-        with _protocol_errors():
+        with protocol_errors():
             page = self._resources.store.list(
-                request.cwd or None, used_only=True, cursor=request.cursor or None
+                request.cwd or None,
+                archived=request.archived or "exclude",
+                used_only=True,
+                cursor=request.cursor or None,
             )
-        response = ListSessionsResponse([summary.info() for summary in page.sessions])
+        forks = self._resources.opening_forks  # their ids are not known to the client yet
+        shown = [summary.info() for summary in page.sessions if summary.session_id not in forks]
+        response = ListSessionsResponse(shown)
         if page.next_cursor is not None:
             response.next_cursor = page.next_cursor
         return response
 
     async def delete(self, session_id: str, call: ClientRequest) -> None:
         """Delete a session. A session that does not exist counts as deleted."""
-        with _protocol_errors():
+        with protocol_errors():
+            summary = self._summary_or_none(session_id)
             self._resources.store.delete(session_id)
+        if summary is not None and (index := self._resources.session_index) is not None:
+            index.changed(session_id, summary.cwd)
         await asyncio.to_thread(self._checkpoints(session_id).delete)
 
     async def close(self, agent_session: AgentSession) -> None:
@@ -208,11 +220,17 @@ class SessionLifecycle:
         return choice
 
     def _summary(self, session_id: str) -> SessionSummary:
-        with _protocol_errors():
+        with protocol_errors():
             try:
                 return self._resources.store.summary(session_id)
             except NotFound:
                 raise unknown_session(session_id) from None
+
+    def _summary_or_none(self, session_id: str) -> SessionSummary | None:
+        try:
+            return self._resources.store.summary(session_id)
+        except NotFound:
+            return None
 
     def _open(
         self, agent_session: AgentSession, summary: SessionSummary
@@ -220,10 +238,12 @@ class SessionLifecycle:
         _check_folders(agent_session)
         _check_same_folder(agent_session, summary)
         with (
-            _protocol_errors(),
+            protocol_errors(),
             _closed_on_failure(self._resources.store.journal(summary.session_id)) as journal,
         ):
             state, stored, interrupted = self._read_log(summary.session_id, journal)
+            if summary.title_set:
+                state.title, stored.has_title = summary.title, True
             session = CoderSession(
                 self._resources, agent_session, journal, self._session_model(stored), stored
             )
@@ -335,7 +355,7 @@ def _closed_on_failure(journal: Journal) -> Generator[Journal]:
 
 
 @contextmanager
-def _protocol_errors() -> Generator[None]:
+def protocol_errors() -> Generator[None]:
     """Raise errors of the store as errors of the protocol."""
     try:
         yield

@@ -67,6 +67,7 @@ def _log_start(turn: Turn, session: CoderSession) -> None:
     session.journal.append(TurnStarted(turn.blocks))
     session.journal.commit()
     session.prompt_id = prompt_id(session.journal.committed)
+    session.list_changed()
 
 
 def _log_end(turn: Turn, session: CoderSession, *events: Event) -> None:
@@ -75,6 +76,7 @@ def _log_end(turn: Turn, session: CoderSession, *events: Event) -> None:
         session.logged_turn = None
         if not session.journal.closed:
             session.journal.append(*events)
+            session.list_changed()
 
 
 def _keep_cancelled_prompt(turn: Turn, session: CoderSession) -> None:
