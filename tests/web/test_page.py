@@ -26,6 +26,7 @@ SCENARIOS = (
     "reload during a turn",
     "two tabs on one session",
     "lost connection",
+    "installed page without a connection",
     "accessibility and keyboard",
     "images, links, forms and a forgotten connection",
     "hostile content",

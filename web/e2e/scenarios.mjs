@@ -172,7 +172,7 @@ export const SCENARIOS = {
   async "lost connection"(test) {
     const { prompt, release } = blockedCommand(test.folder);
     const tab = await test.openTab(await test.useProxy());
-    const banner = tab.page.getByText("The connection was lost. Reconnecting. Messages are kept");
+    const banner = tab.page.getByText("The connection was lost. Reconnecting…");
     await tab.startSession();
     await allowEverything(tab);
     await tab.send(prompt);
@@ -200,6 +200,33 @@ export const SCENARIOS = {
     );
     test.foreignRequests = test.foreignRequests.filter((url) => !url.startsWith(test.origin()));
     test.assertClean();
+  },
+
+  async "installed page without a connection"(test) {
+    const tab = await test.openTab(await test.useProxy());
+    await tab.page.getByRole("link", { name: "New session" }).waitFor();
+    await tab.page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
+    const devtools = await test.context.newCDPSession(tab.page);
+    const manifest = await devtools.send("Page.getAppManifest");
+    assert.deepEqual(manifest.errors, []);
+    assert.equal(JSON.parse(manifest.data).name, "Accord");
+    const { installabilityErrors } = await devtools.send("Page.getInstallabilityErrors");
+    assert.deepEqual(
+      installabilityErrors.map((error) => error.errorId).filter((error) => error !== "in-incognito"),
+      [],
+    );
+    test.proxy.disconnect();
+    await tab.page.reload();
+    await tab.page.getByRole("heading", { name: "Could not connect" }).waitFor();
+    test.proxy.reconnect();
+    await tab.page.getByRole("button", { name: "Try again" }).click();
+    await tab.page.getByRole("link", { name: "New session" }).waitFor();
+    // What is kept are the files of the page, and no token.
+    const kept = await tab.page.evaluate(async () => {
+      const cache = await caches.open("accord-page");
+      return (await cache.keys()).map((request) => request.url);
+    });
+    assert.ok(kept.every((url) => /\/$|\/assets\/|\/icon/.test(url) && !url.includes("token")), kept.join("\n"));
   },
 
   async "accessibility and keyboard"(test) {

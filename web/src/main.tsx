@@ -13,6 +13,10 @@ const root = document.getElementById("page");
 if (root) render(<App gateway={gateway} />, root);
 void gateway.start(token);
 
+// The page can be installed, and opens without a connection. Browsers allow that only over TLS and on loopback.
+if (import.meta.env.PROD && "serviceWorker" in navigator)
+  navigator.serviceWorker.register("./service-worker.js").catch(() => undefined);
+
 // A pairing link that is opened in a tab of this page changes only the hash. Remove its token from the
 // address, too.
 addEventListener("hashchange", () => {
