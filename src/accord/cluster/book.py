@@ -479,6 +479,8 @@ class ClusterLog:
             raise
         except StoreError:
             self._write_index()  # again, when the servers answer
+        if writer.failure is not None:  # the lease has ended meanwhile
+            raise writer.failure
 
     async def _purge(self, error: StoreError) -> None:
         """Remove what this node has written to a session while another one deleted it."""
