@@ -122,6 +122,7 @@ def test_tool_kinds_and_categories() -> None:
         "web_fetch": ("fetch", "read-only"),
         "web_search": ("search", "read-only"),
         "agent": ("execute", "execute"),
+        "skill": ("read", "read-only"),
         "plan": ("think", "read-only"),
         "leave_plan_mode": ("switch_mode", "write"),
         "ask_user": ("other", "read-only"),

@@ -216,6 +216,14 @@ class PermissionGate:
         """Whether the policy takes the call for one that changes nothing."""
         return await asyncio.to_thread(only_reads, self._request(tool, call.category, call.subject))
 
+    def decide_for_agent(self, request: ActionRequest) -> Decision:
+        """Decide what another agent asks for, under the rules and the mode of the session."""
+        request = replace(request, mode=self._mode())
+        decision = self.policy.decide(request)
+        if self._log_decision(request, decision, note="another agent") is not None:
+            return Decision("deny", "the decision cannot be logged", "audit")
+        return decision
+
     def why_not_restored(self, path: str) -> str:
         """Why a file may not be brought back on the user's request: a rule denies it. Else empty."""
         request = ActionRequest(

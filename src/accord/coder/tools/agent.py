@@ -1,5 +1,6 @@
 """`agent`: delegates a task to a sub-agent with its own context."""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Final
 
 from msgspec import Meta
@@ -8,6 +9,7 @@ from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import Delegation, ToolContext
 from accord.safe_text import one_line
+from accord.schema.content import Content, TextContent, ToolCallContent
 
 
 class AgentArguments(ToolArguments):
@@ -33,9 +35,23 @@ async def prepare(arguments: AgentArguments, context: ToolContext) -> PreparedCa
         return await context.delegate(task, report)
 
     name = "" if arguments.agent is None else f" to {one_line(arguments.agent, 60)}"
-    return PreparedCall(
-        title=one_line(f"Delegate{name}: {title}"), subject=CallSubject(asks_itself=True), run=run
-    )
+    shown = one_line(f"Delegate{name}: {title}")
+    if arguments.agent in context.external_agents:
+        return PreparedCall(title=shown, subject=CallSubject(), run=run, preview=_external_preview(task))
+    return PreparedCall(title=shown, subject=CallSubject(asks_itself=True), run=run)
+
+
+def _external_preview(task: Delegation) -> Callable[[], Awaitable[Sequence[ToolCallContent]]]:
+    """What the user sees before another agent is started."""
+
+    async def preview() -> Sequence[ToolCallContent]:
+        note = (
+            f"{one_line(task.agent or '', 60)} is a program of its own: it works with your rights, outside "
+            "the sandbox. What it asks for is decided here; what it does without asking is not."
+        )
+        return (Content(TextContent(note)), Content(TextContent(task.prompt)))
+
+    return preview
 
 
 AGENT: Final = BuiltInTool("agent", "execute", "execute", AgentArguments, prepare)

@@ -178,6 +178,8 @@ class ToolContext:
     warn: Warn | None = None
     """Shows a title and a text to the user, also between turns."""
     delegate: Delegate | None = None
+    external_agents: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The other ACP agents for tasks: their names in `acp.json`, by what the model calls them."""
     background: "BackgroundAgents | None" = None
     """The sub-agents that work in the background."""
     use_skill: UseSkill | None = None

@@ -60,6 +60,7 @@ from accord.schema.updates import PlanEntry
 from accord.session.events import MessageChanged
 
 if TYPE_CHECKING:
+    from accord.coder.acp_agents.agent_pool import AgentPool
     from accord.coder.hooks.session_hooks import SessionHooks
     from accord.coder.lsp.session_diagnostics import SessionDiagnostics
     from accord.coder.tools.search_services import SearchService
@@ -396,6 +397,7 @@ class SessionRuntime:
             search=self.search,
             ask_user=question_asker(turn, seconds=config.turn.question_seconds, clock=session.clock),
             warn=self._warn,
+            external_agents=self.definitions.external_agents,
             set_plan=self._plan_setter(turn),
             leave_plan_mode=self._leave_plan_mode,
         )
@@ -409,6 +411,10 @@ class SessionRuntime:
         if session.agent is None or session.agent.model is None:
             return model
         return await self.definitions.model(session.agent, model, await self.small_model(model))
+
+    def agent_pool(self) -> "AgentPool":
+        """The processes of other agents that work for the session."""
+        return self.definitions.pool()
 
     async def small_model(self, model: Model) -> Model:
         """The cheaper model for summaries, titles and sub-agents, with `model` behind it; else `model`."""
@@ -580,6 +586,7 @@ class SessionRuntime:
             await self.hooks.session_ended()
         if self.diagnostics is not None:
             await self.diagnostics.aclose()
+        await self.definitions.aclose()
         await self.jobs.aclose()
         await self.terminals.aclose()
         await self.sandbox.aclose()

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace as replace_fields
 
 from accord.agent.session_updates import Subagent
@@ -24,12 +24,12 @@ from accord.coder.files.session_files import ReadFiles
 from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
 from accord.coder.models.model import Model, ModelError
 from accord.coder.session.coder_session import UsageTotal
-from accord.coder.tools.tool import Report, ToolOutcome, ToolProgress, text_outcome
+from accord.coder.tools.tool import Report, ToolOutcome, text_outcome
 from accord.coder.tools.tool_context import Delegation, ToolContext
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.background_agents import BackgroundAgents
+from accord.coder.turn.subagent_steps import StepState, SubagentStep, SubagentSteps, report_steps
 from accord.errors import InternalError
-from accord.safe_text import one_line
 from accord.schema.client_requests import PermissionOption
 from accord.schema.content import (
     Content,
@@ -42,7 +42,6 @@ from accord.schema.content import (
     ToolCallLocation,
     ToolCallStatus,
     ToolKind,
-    code_block,
 )
 from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk
 
@@ -50,72 +49,6 @@ if TYPE_CHECKING:
     from accord.coder.turn.session_runtime import SessionRuntime
 
 __all__ = ["create_delegate"]
-
-
-StepState: TypeAlias = Literal["running", "asking", "done", "failed", "note"]
-
-SHOWN_STEPS: Final = 20
-"""The number of latest steps that are shown."""
-_TITLE_LIMIT: Final = 150
-_MARKS: Final[dict[StepState, str]] = {"running": "…", "asking": "?", "done": "✓", "failed": "✗", "note": "!"}
-
-
-class SubagentStep(Struct, eq=False):
-    """One step of a sub-agent."""
-
-    title: str
-    state: StepState = "running"
-
-
-class SubagentSteps:
-    """The list of steps in the parent's tool call. Only the latest steps are kept."""
-
-    def __init__(self) -> None:
-        self.changed: asyncio.Event = asyncio.Event()
-        self.calls: int = 0
-        self._count = 0
-        self._latest: list[SubagentStep] = []
-        self._locations: list[ToolCallLocation] | None = None
-
-    def add_call(self, title: str, locations: Sequence[Location] = ()) -> SubagentStep:
-        """Add a tool call."""
-        self.calls += 1
-        file_locations = [location for location in locations if isinstance(location, ToolCallLocation)]
-        self._locations = file_locations or self._locations
-        return self._add(SubagentStep(one_line(title, _TITLE_LIMIT)))
-
-    def add_note(self, text: str) -> None:
-        """Add a note for the user."""
-        self._add(SubagentStep(one_line(text, _TITLE_LIMIT), "note"))
-
-    def set_state(self, step: SubagentStep, state: StepState) -> None:
-        """Change the state of a step."""
-        step.state = state
-        self.changed.set()
-
-    def _add(self, step: SubagentStep) -> SubagentStep:
-        self._count += 1
-        self._latest.append(step)
-        # Running steps stay in the list.
-        ended = [old for old in self._latest if old.state not in ("running", "asking")]
-        if len(self._latest) > SHOWN_STEPS and ended:
-            self._latest.remove(ended[0])
-        self.changed.set()
-        return step
-
-    def content(self) -> list[ToolCallContent]:
-        """The list for the client; empty before the first step."""
-        if not self._latest:
-            return []
-        lines = [f"{_MARKS[step.state]} {step.title}" for step in self._latest]
-        if (earlier := self._count - len(self._latest)) > 0:
-            lines.insert(0, f"({earlier} earlier)")
-        return [code_block("\n".join(lines))]
-
-    def progress(self) -> ToolProgress:
-        """The list, and the files of the latest call if they changed, for editors that follow the agent."""
-        locations, self._locations = self._locations, None
-        return ToolProgress(self.content(), locations)
 
 
 READ_KINDS: Final[frozenset[ToolKind]] = frozenset(("read", "search", "fetch", "think"))
@@ -407,6 +340,12 @@ class TaskDelegate:
 
     async def _run(self, task: Delegation, report: Report) -> ToolOutcome:
         runtime, agent, model = self._runtime, None, self._model
+        if task.agent is not None and task.agent in self._context.external_agents:
+            from accord.coder.acp_agents.delegated_task import DelegatedTask
+
+            pool, name = runtime.agent_pool(), self._context.external_agents[task.agent]
+            other = DelegatedTask(pool, runtime.session, runtime.gate, self._turn, name)
+            return await other.run(task, report, self._context, self._usage)
         if task.agent is not None:
             agent = runtime.definitions.subagent(task.agent)
             model = await runtime.definitions.model(agent, await runtime.model(), model)
@@ -434,7 +373,7 @@ class TaskDelegate:
             excluded_tools=_EXCLUDED_TOOLS,
             agent=agent,
         )
-        reporter = asyncio.ensure_future(_report_steps(steps, report, context))
+        reporter = asyncio.ensure_future(report_steps(steps, report, context))
         try:
             reason = await stoppable.run_loop(loop)
         except ModelError as error:
@@ -480,15 +419,6 @@ class _StoppableLoop:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         return "cancelled" if task.cancelled() else task.result()
-
-
-async def _report_steps(steps: SubagentSteps, report: Report, context: ToolContext) -> None:
-    """Keep the parent's tool call up to date, at a limited rate."""
-    while True:
-        await steps.changed.wait()
-        steps.changed.clear()
-        await report(steps.progress())
-        await context.clock.sleep(context.limits.report_seconds)
 
 
 def _outcome(
