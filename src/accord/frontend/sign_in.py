@@ -40,6 +40,8 @@ def failure_hints(
     if isinstance(error, AuthRequired):
         name = agent.name if agent is not None and named else None
         yield from sign_in_instructions(error, name, None if agent is None else agent.launch(cwd))
+    if agent is None and "(HTTP 401)" in str(error):
+        yield "the token of --url comes from --token-file, ACCORD_TOKEN or a link of `accord serve token new`"
     if agent is None or isinstance(error, NeverStarted | RequestCancelled):
         return
     if isinstance(error, RpcError | ConnectionClosed | LimitReached | BadAnswer):

@@ -139,6 +139,7 @@ def asked_with(harness: RunHarness, fragment: str, *words: str) -> str:
         ran = harness.run("hello", "--url", server.url + fragment, *words, ACCORD_TOKEN="from-environment")
         assert ran.code == 3
         assert "the token is missing or wrong (HTTP 401)" in ran.err
+        assert "the token of --url comes from --token-file" in ran.err
         assert "from-" not in ran.err + ran.out
         return server.credentials
 
