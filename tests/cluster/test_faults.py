@@ -79,6 +79,7 @@ async def test_the_owner_gives_up_before_another_node_goes_on(
             began = time.monotonic()
             await _take_over(b, client, "s1", a)
             record_property(name, f"{time.monotonic() - began:.1f} s")
+        assert (b.node.book.takeovers, b.router.moved_sessions) == (1, 1)
         a.node.fence.on_revived = revived.set
         if not a.node.fence.is_held:
             await asyncio.wait_for(revived.wait(), PATIENCE)

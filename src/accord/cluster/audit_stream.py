@@ -42,6 +42,7 @@ class ClusterAudit:
         self._more = asyncio.Event()
         self._place_file = log.path.with_name(f"{log.path.name}.sent-{streams.names.prefix}")
         self._lock: int | None = None
+        self._reading: asyncio.Future[list[tuple[ChainLink, bytes]]] | None = None
         self._reader: AuditReader | None = None
         self._unsent: list[tuple[ChainLink, bytes]] = []
         self._sender: asyncio.Task[None] | None = None
@@ -55,6 +56,8 @@ class ClusterAudit:
         """Stop copying. What is left is copied after the next start."""
         if self._sender is not None:
             await self._tasks.end((self._sender,))
+        if self._reading is not None:  # its thread outlives a cancel, and would open the file again
+            await asyncio.wait((self._reading,))
         if self._reader is not None:
             self._reader.close()
         if self._lock is not None:
@@ -98,7 +101,8 @@ class ClusterAudit:
 
     async def _read_page(self) -> bool:
         assert self._reader is not None
-        self._unsent = await asyncio.to_thread(self._reader.read, _PAGE_LINES)
+        self._reading = asyncio.ensure_future(asyncio.to_thread(self._reader.read, _PAGE_LINES))
+        self._unsent = await asyncio.shield(self._reading)
         return bool(self._unsent)
 
 

@@ -110,6 +110,8 @@ class ClusterBook:
         self._dirty: set[ClusterLog] = set()
         self._logs: dict[str, ClusterLog] = {}
         self.names: ClusterNames = ClusterNames(self)
+        self.takeovers: int = 0
+        """How many sessions were claimed from nodes that were lost."""
 
     async def start(self) -> None:
         """Read the index. Raises StoreError."""
@@ -435,6 +437,7 @@ class ClusterLog:
         if self._writer is not None and self._writer.failure is None:
             await self._writer.written()  # closed and opened again at this node
         deadline = book.clock.now() + _RELEASE_SECONDS
+        lost = ""
         while True:
             last = await with_retries(
                 lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
@@ -446,6 +449,7 @@ class ClusterLog:
                 break
             node, _, incarnation = position.writer.partition(":")
             if await book.may_claim(node, incarnation):
+                lost = node
                 break
             if book.clock.now() < deadline:
                 await book.clock.sleep(_RELEASE_PAUSE)  # its owner may be about to release it
@@ -463,6 +467,8 @@ class ClusterLog:
                 f"another node has just claimed session {self._entry.session_id}; use it there"
             ) from None
         self._writer, self._failure, self.closed, self._lost = writer, None, False, 0
+        if lost not in ("", book.node):
+            book.takeovers += 1
         entry = structs.replace(
             self._entry,
             node=book.node,

@@ -126,7 +126,11 @@ class ClusterNode:
 
     def metrics(self) -> list[Metric]:
         """The numbers of the cluster for `/metrics`."""
-        counts = self.streams.jetstream.append_counts
+        counts, router = self.streams.jetstream.append_counts, self.router
+        moved = gaps = links = 0
+        if router is not None:
+            moved, gaps = router.moved_sessions, router.feed_gaps
+            links = len(router.links) + len(router.host)
         return [
             Metric(f"accord_cluster_{name}", kind, help_text, value)
             for name, kind, help_text, value in (
@@ -142,6 +146,10 @@ class ClusterNode:
                 ("appends_total", "counter", "Messages appended to session logs.", counts.appends),
                 ("append_seconds_total", "counter", "Seconds that these appends took.", counts.seconds),
                 ("append_retries_total", "counter", "Appends that were sent again.", counts.retries),
+                ("takeovers_total", "counter", "Sessions claimed from lost nodes.", self.book.takeovers),
+                ("moved_total", "counter", "Open sessions that went on at another node.", moved),
+                ("feed_gaps_total", "counter", "Records that were missed and read later.", gaps),
+                ("links", "gauge", "Links to clients of other nodes, and of clients to them.", links),
                 (
                     "uncommitted_bytes",
                     "gauge",

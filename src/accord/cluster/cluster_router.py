@@ -63,6 +63,9 @@ class ClusterRouter:
         gateway.on_session_change = _show_state
         book.index.on_change = self._on_index_change
         self._feeds: dict[str, SessionFeed] = {}
+        self._ended_feed_gaps = 0
+        self.moved_sessions: int = 0
+        """How often a session went on at another node while a client of this one had it open."""
         self._subscriptions: list[NatsSubscription] = []
 
     # -- life
@@ -161,12 +164,14 @@ class ClusterRouter:
         return feed.attach(client, attached)
 
     def _forget_feed(self, log: str) -> None:
-        self._feeds.pop(log, None)
+        feed = self._feeds.pop(log, None)
+        if feed is not None:
+            self._ended_feed_gaps += feed.gaps
 
     @property
     def feed_gaps(self) -> int:
-        """How often records were missed and read later, by the feeds that are open."""
-        return sum(feed.gaps for feed in self._feeds.values())
+        """How often records were missed and read later."""
+        return self._ended_feed_gaps + sum(feed.gaps for feed in self._feeds.values())
 
     # -- placement
 
@@ -175,6 +180,11 @@ class ClusterRouter:
         if self._book.index.find(agent, session_id) is not None:
             return True
         return not any(entry.node != self.node for entry in self._registry)
+
+    def is_log_of(self, agent: str, session_id: str, log: str) -> bool:
+        """Whether a log is the one of this session, as far as is known: a client sees what is in it."""
+        entry = self._book.index.find_log(log)
+        return entry is None or (entry.agent, entry.session_id) == (agent, session_id)
 
     async def refresh(self) -> None:
         """Read what other nodes have written to the list of sessions."""

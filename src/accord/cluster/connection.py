@@ -39,6 +39,8 @@ MIN_PAYLOAD: Final = 1024 * 1024
 REQUEST_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 5.0
 """How long the first connection may take, for servers that start at the same time."""
+INBOX: Final = "_INBOX."
+"""Begins the subjects of answers."""
 _RECONNECT_PAUSE: Final = 0.2
 _PING_SECONDS: Final = 2
 _PENDING_MESSAGES: Final = 65_536
@@ -203,7 +205,7 @@ class NatsConnection:
                 ping_interval=_PING_SECONDS,
                 max_outstanding_pings=2,
                 pending_size=0,  # what is sent while no server is connected must fail, not come later
-                inbox_prefix=f"_INBOX.{self._name}",
+                inbox_prefix=f"{INBOX}{self._name}",
                 **options,
             )
         except ModuleNotFoundError:

@@ -6,17 +6,19 @@ Both directions are numbered: a missing message ends the link. Messages over 512
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from accord.clock import OwnedTasks
-from accord.cluster.connection import NatsConnection
+from accord.cluster.connection import INBOX, NatsConnection
+from accord.cluster.settings import SubjectToken
 from accord.errors import AccordError
 from accord.wire.envelope import RequestId
 
 PART_BYTES: Final = 512 * 1024
+_LINE: Final = r"^[a-z][a-z0-9]*\.line(\.[A-Za-z0-9_-]{1,128}){3}\Z"
 MAX_FRAME_BYTES: Final = 512 * 1024 * 1024
 """Of one frame in parts, so that a peer cannot fill the memory."""
 
@@ -24,9 +26,9 @@ MAX_FRAME_BYTES: Final = 512 * 1024 * 1024
 class OpenLink(Struct, frozen=True, array_like=True, tag="open"):
     """A request of the client's node: serve this client."""
 
-    link: str
-    subject: str
-    """Where the answers for the client go."""
+    link: SubjectToken
+    subject: Annotated[str, Meta(pattern=_LINE)]
+    """Where the answers for the client go. Nothing else may be written with the rights of this node."""
     connection: str
     """The id of the client's connection, which is also the author of its records."""
     agent: str
@@ -75,8 +77,8 @@ class DrainNode(Struct, frozen=True, array_like=True, tag="drain"):
 class AttachedLog(Struct, frozen=True, array_like=True):
     """From here on, the records of a session come by the feed of its log."""
 
-    log: str
-    stream: str
+    log: SubjectToken
+    stream: SubjectToken
     number: int
     """The client has everything up to this record."""
     place: tuple[int, int]
@@ -216,8 +218,9 @@ class LinkSender:
         self._put(subject, encode_link(message))
 
     def answer(self, subject: str, answer: LinkAnswer | DrainAnswer) -> None:
-        """Queue the answer to a request."""
-        self._put(subject, encode_link(answer))
+        """Queue the answer to a request, if it goes where answers go."""
+        if subject.startswith(INBOX):
+            self._put(subject, encode_link(answer))
 
     def _put(self, subject: str, data: bytes) -> None:
         self._queue.append((subject, data))

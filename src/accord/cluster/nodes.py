@@ -22,7 +22,7 @@ from accord.cluster.bucket_follower import BucketFollower
 from accord.cluster.connection import NatsRefused, NatsUnavailable, boot_time
 from accord.cluster.jetstream import WRONG_SEQUENCE, Bucket, BucketEntry, JetStream, with_retries
 from accord.cluster.placement import Volume
-from accord.cluster.settings import LeaseTimes
+from accord.cluster.settings import LeaseTimes, SubjectToken
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError, UsageError
 from accord.gateway.contracts import Fenced, Owner
@@ -42,8 +42,8 @@ def new_incarnation() -> str:
 class NodeEntry(Struct, frozen=True, omit_defaults=True):
     """One node: its lease, and what it can serve."""
 
-    node: str
-    incarnation: str
+    node: SubjectToken
+    incarnation: SubjectToken
     home: str = ""
     """The random id of its data folder. Two processes with one folder exclude each other by its lock."""
     renewal: int = 0
@@ -344,8 +344,11 @@ def decoded_node(entry: BucketEntry) -> NodeEntry | None:
     if entry.value is None:
         return None
     try:
-        return msgspec.json.decode(entry.value, type=NodeEntry)
-    except msgspec.MsgspecError as error:
+        decoded = msgspec.json.decode(entry.value, type=NodeEntry)
+        if decoded.node != entry.key:
+            raise ValueError("it is the entry of another node")
+        return decoded
+    except ValueError as error:  # also those of msgspec
         LOG.error("the registry entry of node %s is damaged: %s", entry.key, error)
         return None
 

@@ -366,6 +366,7 @@ class RoutedClient(ClientFeatures):
                 moved = SessionInfoUpdate(meta={"accord": {"node": link.node}})
                 self.connection.send([OutgoingFrame(update_body(session_id, moved))], session_id)
                 where = "Connected again to" if link.node == session.lost else "Moved to"
+                self._router.moved_sessions += link.node != session.lost
                 self._show_notice(session_id, f"{where} {link.node}{turn}.", "", "info")
                 self._forward(link, frames)
             elif frames and not self._closed:
@@ -460,7 +461,7 @@ class RoutedClient(ClientFeatures):
         session = self._sessions.get(session_id)
         if session is None or session.link is not link:
             return
-        session.link = None
+        session.link, session.lost = None, ""
         if attached is not None:
             self._follow(session_id, attached)
         text = "The session goes on at another node with the next prompt."
@@ -522,7 +523,11 @@ class RoutedClient(ClientFeatures):
         if self._closed:
             return
         if frame.attached is not None:
-            self._follow(frame.stream or "", frame.attached)
+            session_id = frame.stream or ""
+            if self._router.is_log_of(self.agent, session_id, frame.attached.log):
+                self._follow(session_id, frame.attached)
+            else:
+                link.lose(RpcError(f"node {link.node} names the log of another session"))
             return
         if frame.detached:
             self._unfollow(frame.log)

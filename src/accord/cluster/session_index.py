@@ -17,6 +17,7 @@ from accord.cluster.bucket_follower import BucketFollower
 from accord.cluster.connection import NatsRefused
 from accord.cluster.jetstream import WRONG_SEQUENCE, BucketEntry, with_retries
 from accord.cluster.placement import Placement
+from accord.cluster.settings import SubjectToken
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError
 from accord.frontend.recording import RecordedSession
@@ -33,10 +34,10 @@ class IndexEntry(Struct, frozen=True, omit_defaults=True):
 
     agent: str
     session_id: str
-    log: str
-    stream: str
-    node: str
-    incarnation: str
+    log: SubjectToken
+    stream: SubjectToken
+    node: SubjectToken
+    incarnation: SubjectToken
     epoch: int
     number: int
     """The number of the last record when the entry was written."""
@@ -226,7 +227,10 @@ class SessionIndex:
 
 def _decoded(entry: BucketEntry) -> IndexEntry | None:
     try:
-        return msgspec.json.decode(entry.value or b"", type=IndexEntry)
-    except msgspec.MsgspecError as error:
+        decoded = msgspec.json.decode(entry.value or b"", type=IndexEntry)
+        if index_key(decoded.agent, decoded.session_id) != entry.key:
+            raise ValueError("it is the entry of another session")
+    except ValueError as error:  # also those of msgspec
         LOG.error("an entry of the session index is damaged and not shown: %s", error)
         return None
+    return decoded

@@ -10,10 +10,12 @@ from msgspec import Meta, Struct
 from accord.errors import UsageError
 
 DEFAULT_PREFIX: Final = "acc"
-_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}\Z"
 _SCHEMES: Final = ("nats", "tls", "ws", "wss")
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
+SubjectToken = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,128}\Z")]
+"""A part of a NATS subject that another node has chosen: no wildcard, no dot, no space, no end of line."""
 NodeName = Annotated[str, Meta(pattern=_NAME)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 

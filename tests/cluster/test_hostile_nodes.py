@@ -1,0 +1,112 @@
+"""Forged messages and entries of another node: nothing is written elsewhere, and nothing foreign is shown."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cluster.nats_servers import RunningServer
+from tests.cluster.test_many_nodes import running_node
+from tests.gateway.gateway_harness import open_session
+from tests.patience import PATIENCE
+
+from accord.cluster.jetstream import BucketEntry
+from accord.cluster.link_message import (
+    AttachedLog,
+    BadLinkMessage,
+    OpenLink,
+    OwnerFrame,
+    OwnerFrames,
+    ProbeLink,
+    encode_link,
+    read_from_client,
+    read_from_owner,
+)
+from accord.cluster.nodes import NodeEntry, decoded_node
+from accord.cluster.session_index import index_key
+from accord.schema.codec import encode
+
+HOSTILE_TOKENS = ("*", ">", "a.b", "a b", "a\n", "a\r\nPUB x 0", "", "a" * 200, "ä")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["$KV.acc_nodes.a", "acc.log.00.x", "$JS.API.STREAM.DELETE.X", "acc.line.b.1.*", "acc.line.b.1.2\nPUB"],
+)
+def test_answers_go_to_lines_only(subject: str) -> None:
+    with pytest.raises(BadLinkMessage):
+        read_from_client(encode_link(OpenLink("1-a", subject, "line-1", "hand", "token")))
+
+
+@pytest.mark.parametrize("token", HOSTILE_TOKENS)
+def test_names_of_other_nodes_are_parts_of_a_subject(token: str) -> None:
+    attached = AttachedLog(token, "ACC_LOG_00", 0, (0, 0))
+    with pytest.raises(BadLinkMessage):
+        read_from_owner(encode_link(OwnerFrames(1, [OwnerFrame(b"", "s1", attached=attached)])))
+    assert decoded_node(BucketEntry("a", encode(NodeEntry(token, "i")), 1)) is None
+    assert decoded_node(BucketEntry("a", encode(NodeEntry("a", token)), 1)) is None
+    assert decoded_node(BucketEntry("a", encode(NodeEntry("b", "i")), 1)) is None
+
+
+async def test_entries_of_the_index_name_no_other_subjects(server: RunningServer, tmp_path: Path) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a:
+        client = await a.harness.client()
+        await open_session(a.harness, client, tmp_path)
+        entry = a.node.book.index.find("hand", "s1")
+        assert entry is not None
+        bucket = a.node.streams.bucket("index")
+        for number, changed in enumerate(
+            (
+                msgspec.structs.replace(entry, session_id="evil", log="*"),
+                msgspec.structs.replace(entry, session_id="evil", stream="ACC.>"),
+                msgspec.structs.replace(entry, session_id="s1"),  # under the key of another session
+            )
+        ):
+            await bucket.put(index_key("hand", f"evil{number}"), encode(changed), 0)
+        await a.node.book.index.refresh()
+        assert [one.session_id for one in a.node.book.index] == ["s1"]
+
+
+async def test_forged_link_messages_change_nothing(server: RunningServer, tmp_path: Path) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner, client = await a.harness.client(), await b.harness.client()
+        await open_session(a.harness, owner, tmp_path)
+        await client.load("s1", str(tmp_path))
+        lease = a.node.fence.entry
+        subject = a.node.streams.names.node_subject("a", lease.incarnation)
+        connection = b.node.connection
+        for data in (b"", b"\xff" * 100, encode_link(["open"]), encode_link(ProbeLink("unknown", 1, 1))):
+            await connection.publish(subject, data, f"$KV.{settings.prefix}_nodes.a")
+        (link,) = b.router.links._links.values()  # pyright: ignore[reportPrivateUsage]
+        again: Any = link._request  # pyright: ignore[reportPrivateUsage]
+        answer = await connection.request(subject, encode_link(again))
+        assert b"there is a link with this id" in answer.data
+        assert len(a.router.host) == 1
+        known = a.node.registry.find("a")
+        assert known is not None
+        assert known.incarnation == lease.incarnation
+
+
+async def test_a_node_cannot_show_the_log_of_another_session(server: RunningServer, tmp_path: Path) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner, client = await a.harness.client(), await b.harness.client(session={"notices": {}})
+        await open_session(a.harness, owner, tmp_path)
+        await open_session(a.harness, owner, tmp_path, "secret")
+        await client.load("s1", str(tmp_path))
+        secret = a.node.book.index.find("hand", "secret")
+        assert secret is not None
+        (link,) = b.router.links._links.values()  # pyright: ignore[reportPrivateUsage]
+        forged = OwnerFrame(b"", "s1", attached=AttachedLog(secret.log, secret.stream, 0, (0, 0)))
+        b.router.clients[0].on_owner_frame(link, forged)
+        assert not link.alive
+        notice = await asyncio.wait_for(client.update(), PATIENCE)
+        assert notice["title"] == "Node a does not answer"
