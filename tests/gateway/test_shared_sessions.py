@@ -65,6 +65,19 @@ async def test_a_joining_client_gets_the_history_and_then_live_updates(
         assert not [m for m in harness.agent.received if m.get("method") == "session/load"]
 
 
+async def test_prompts_of_two_clients_during_a_turn_are_two_messages_of_the_history(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        first, second = await two_clients(harness, tmp_path)
+        for client, text in ((first, "hello"), (first, "wait"), (second, "stop")):
+            client.prompt("s1", text)
+            await harness.agent.until_method("session/prompt")
+        third = await harness.client()
+        updates, _ = await third.load("s1", str(tmp_path))
+        assert [update["content"]["text"] for update in updates] == ["hello", "wait", "stop"]
+
+
 async def test_resuming_a_live_session_gives_its_state_without_history(
     audit: AuditLog, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from msgspec import UNSET, UnsetType
+
 from accord.client.turn_requests import TurnRequests
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
@@ -269,9 +271,10 @@ class LiveSession:
         change = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
         return without_terminals(change, self.terminal_text)
 
-    def begin_turn(self, event: TurnStarted, by: str = "") -> int:
-        """Record a prompt of the connection `by`. The first prompt names the session if the agent gave it no
-        title.
+    def begin_turn(self, event: TurnStarted, by: str = "", message_id: str | UnsetType = UNSET) -> int:
+        """Record a prompt of the connection `by`, with its message id if another turn runs.
+
+        The first prompt names the session if the agent gave it no title.
         """
         if len(self.history.tool_calls) > _MAX_KNOWN_CALLS:
             self.history = History()
@@ -287,7 +290,7 @@ class LiveSession:
             self.log.append(event, by=by)
             self._expected_echo = text_of(event.prompt)
         else:
-            self.log.append(*(UserMessageChunk(content=block) for block in event.prompt), by=by)
+            self.log.append(*(UserMessageChunk(block, message_id) for block in event.prompt), by=by)
         self.running_turns += 1
         running_turns = self.agent.running_turns
         running_turns[self.id] = running_turns.get(self.id, 0) + 1

@@ -86,11 +86,13 @@ def _start_turn(
     params: PromptRequest,
 ) -> None:
     gateway = client.gateway
-    turn = session.begin_turn(TurnStarted(list(params.prompt)), client.connection.id)
+    # Prompts during a turn have an id, so that those of two clients are two messages.
+    message_id = f"prompt-{uuid4().hex}" if session.running_turns else UNSET
+    turn = session.begin_turn(TurnStarted(list(params.prompt)), client.connection.id, message_id)
     turn_start = session.turn_start
     others = [other for other in session.clients if other is not client]
     for block in params.prompt:
-        gateway.send_update(session, UserMessageChunk(content=block), others)
+        gateway.send_update(session, UserMessageChunk(block, message_id), others)
     _notify_turn(client, session, {"state": "started"})
 
     token_watch = gateway.watch_turn(session, client.rights)
