@@ -393,6 +393,14 @@ async def test_a_client_that_reads_nothing_pauses_the_agent() -> None:
     await asyncio.wait_for(running, PATIENCE)
 
 
+def test_a_method_that_looks_like_a_hook_but_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="Rules.request_permission is no hook; .* permission, read_file"):
+
+        class Rules(Middleware):  # pyright: ignore[reportUnusedClass]
+            async def request_permission(self, request: Any, call_next: Any) -> Any:
+                return await call_next(request)
+
+
 def test_cancellations_have_no_hooks() -> None:
     with pytest.raises(UsageError, match="cancellations always pass"):
         hook("session/cancel", to="agent", notification=True)

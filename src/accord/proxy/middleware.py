@@ -195,6 +195,19 @@ class Middleware:
         "elicitation": ("elicitation/create", "client", "request"),
     }
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a method that looks like a hook but would never be called. Raises UsageError."""
+        super().__init_subclass__(**options)
+        for name, value in vars(cls).items():
+            code = getattr(value, "__code__", None)
+            if code is None or name in cls._NAMED or name.startswith("_") or "_accord_hook" in vars(value):
+                continue
+            if "call_next" in code.co_varnames[: code.co_argcount]:
+                known = ", ".join(cls._NAMED)
+                raise UsageError(
+                    f"{cls.__name__}.{name} is no hook; use @hook, `_` before it, or one of {known}"
+                )
+
 
 def hook(method: str, *, to: ServedBy, notification: bool = False) -> Callable[[F], F]:
     """Mark a method of a middleware as the hook of any other message, such as `_vendor/name`.
