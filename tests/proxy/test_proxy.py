@@ -394,7 +394,7 @@ async def test_a_client_that_reads_nothing_pauses_the_agent() -> None:
 
 
 def test_a_method_that_looks_like_a_hook_but_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="Rules.request_permission is no hook; .* permission, read_file"):
+    with pytest.raises(UsageError, match=r"Rules\.request_permission is no hook; .* permission, read_file"):
 
         class Rules(Middleware):  # pyright: ignore[reportUnusedClass]
             async def request_permission(self, request: Any, call_next: Any) -> Any:

@@ -205,7 +205,7 @@ class Middleware:
             if "call_next" in code.co_varnames[: code.co_argcount]:
                 known = ", ".join(cls._NAMED)
                 raise UsageError(
-                    f"{cls.__name__}.{name} is no hook; use @hook, `_` before it, or one of {known}"
+                    f"{cls.__name__}.{name} is no hook; mark it with @hook, or use one of {known}"
                 )
 
 
