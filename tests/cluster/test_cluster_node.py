@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 from accord.cli.serve_command import read_arguments
 from accord.cluster.cluster_node import run_node
 from accord.cluster.placement import MARKER
-from accord.cluster.settings import ClusterSettings, LeaseTimes
+from accord.cluster.settings import ClusterSettings, LeaseTimes, read_cluster_settings
 from accord.errors import UsageError
 from accord.gateway.access.audit_log import AuditLog
 
@@ -35,6 +35,12 @@ async def test_a_name_is_used_once_on_a_machine(server: RunningServer) -> None:
         with pytest.raises(UsageError, match="node 'b1' runs already on this machine"):
             async with run_node(settings, ["hand"]):
                 pass
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "*", ">", "a\n", "x" * 64])
+def test_a_name_that_is_no_part_of_a_subject_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="is no name for a node of a cluster; use letters, digits, - and _"):
+        read_cluster_settings({"node": name}, "serve.json")
 
 
 async def test_different_volumes_of_one_name_are_reported(server: RunningServer, tmp_path: Path) -> None:

@@ -405,7 +405,7 @@ def _data_folder(stack: AsyncExitStack, name: str) -> Path:
     """The folder of this node, locked: another process with it would be the same node. Raises UsageError."""
     folder = data_dir() / "cluster-nodes" / name
     taken = (
-        f"node {name!r} runs already on this machine; give this one another name with "
+        f"node {name!r} runs already on this machine; give this one another name with --node, or with "
         '"node" in the cluster settings'
     )
     stack.callback(os.close, lock_folder(folder, taken))

@@ -1,7 +1,7 @@
 """The settings of a cluster node: the object `cluster` of `serve.json`, and `--cluster`."""
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -137,6 +137,12 @@ def is_local(server: str) -> bool:
 
 def read_cluster_settings(value: object, where: str) -> ClusterSettings:
     """The settings of a JSON object. Raises UsageError, which names the file and the member."""
+    node: Any = cast("dict[str, Any]", value).get("node") if isinstance(value, dict) else None
+    if isinstance(node, str) and re.match(_NAME, node) is None:
+        raise UsageError(
+            f"{node!r} is no name for a node of a cluster; use letters, digits, - and _, at most 63, and a "
+            "letter or digit first"
+        )
     try:
         return msgspec.convert(value, ClusterSettings).checked()
     except msgspec.ValidationError as error:
