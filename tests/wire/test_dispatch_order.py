@@ -394,10 +394,7 @@ async def test_an_error_of_a_request_that_is_answered_at_once_is_its_answer() ->
     assert "KeyError" in pair.reports[0].detail
 
 
-@pytest.mark.parametrize("before", [[], [{"jsonrpc": "2.0", "method": "update", "params": {}}]])
-async def test_the_caller_continues_in_the_read_that_brings_nothing_but_its_response(
-    before: list[dict[str, Any]],
-) -> None:
+async def test_callers_continue_in_order_at_the_end_of_the_read_that_brings_their_responses() -> None:
     log: list[str] = []
     pair = ConnectionPair(notifications={"update": lambda params: log.append("update")})
 
@@ -406,17 +403,24 @@ async def test_the_caller_continues_in_the_read_that_brings_nothing_but_its_resp
         log.append(f"continued {number}")
 
     calls = [asyncio.create_task(call(1)), asyncio.create_task(call(2))]
-    ids = [(await pair.peer.next("next"))["id"] for _ in calls]
+    responses = [
+        {"jsonrpc": "2.0", "id": (await pair.peer.next("next"))["id"], "result": number} for number in (1, 2)
+    ]
 
     def read() -> None:
-        for number, id in enumerate(ids, 1):
-            response = {"jsonrpc": "2.0", "id": id, "result": number}
-            pair.connection.frames([msgspec.json.encode(message) for message in (*before, response)])
+        update = {"jsonrpc": "2.0", "method": "update", "params": {}}
+        pair.connection.frames([msgspec.json.encode(message) for message in (*responses, update)])
         log.append("read")
 
     asyncio.get_running_loop().call_soon(read)
     await asyncio.wait(calls)
-    if before:
-        assert log == ["update", "update", "read", "continued 1", "continued 2"]
-    else:
-        assert log == ["continued 1", "continued 2", "read"]
+    assert log == ["update", "continued 1", "continued 2", "read"]
+
+
+async def test_callers_continue_after_a_read_that_a_task_does() -> None:
+    pair = ConnectionPair()
+    call = asyncio.create_task(pair.request("next"))
+    response = {"jsonrpc": "2.0", "id": (await pair.peer.next("next"))["id"], "result": 1}
+    pair.connection.frames([msgspec.json.encode(response)])
+    assert not call.done()
+    assert await call == 1

@@ -125,7 +125,7 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
             on_end=self._connection_ended,
         )
         connection = InitializedConnection(transport, setup, handshake)
-        self.sessions.unread.attach(connection.rpc.pressure)
+        self.sessions.unread.attach(connection.rpc.pressure, connection.rpc.new_waiter)
         return connection
 
     def _initialize(self, connection: InitializedConnection) -> Awaitable[InitializeResponse]:

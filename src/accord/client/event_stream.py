@@ -38,15 +38,18 @@ class UnreadReceiver(Protocol):
 class UnreadCounter:
     """Counts the unread bytes in the queues of one agent, and reports them to its current connection."""
 
-    __slots__ = ("_unread_bytes", "receiver")
+    __slots__ = ("_unread_bytes", "new_waiter", "receiver")
 
     def __init__(self) -> None:
         self.receiver: UnreadReceiver | None = None
+        self.new_waiter: Callable[[], asyncio.Future[None]] = asyncio.Future
+        """Returns a future for the next event."""
         self._unread_bytes = 0
 
-    def attach(self, receiver: UnreadReceiver) -> None:
+    def attach(self, receiver: UnreadReceiver, new_waiter: Callable[[], asyncio.Future[None]]) -> None:
         """Use a new connection; the bytes that are still unread count there."""
         self.receiver = receiver
+        self.new_waiter = new_waiter
         receiver.hold(self._unread_bytes)
 
     def hold(self, size: int) -> None:
@@ -97,7 +100,7 @@ class EventQueue(Generic[E]):
         while not self.events:
             if self._closed:
                 return False
-            self._waiter = waiter = asyncio.get_running_loop().create_future()
+            self._waiter = waiter = self._counter.new_waiter()
             try:
                 await waiter
             finally:

@@ -65,13 +65,13 @@ def require_asyncio(caller: str) -> None:
         ) from None
 
 
-class Answer(asyncio.Future[T]):
-    """The future of a response. Its loop is a `CallbackLoop`, so that it can continue its task at once."""
+class Waiter(asyncio.Future[T]):
+    """A future whose task continues at the end of the read that ended it. Its loop is a `ReadWakeups`."""
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of the task that waits."""
-        callback_loop: Any = self._loop
-        return callback_loop.loop
+        wakeups: Any = self._loop
+        return wakeups.loop
 
     def set_exception(self, exception: type | BaseException, /) -> None:
         """End with an error. asyncio would log it as never retrieved if the task has continued at once."""
@@ -79,31 +79,50 @@ class Answer(asyncio.Future[T]):
         self._log_traceback = False
 
 
-class CallbackLoop:
-    """What futures need of an event loop. With `at_once`, their callbacks run in the call that ends them.
+class ReadWakeups:
+    """What futures need of an event loop. The tasks that a read wakes continue at its end, in order.
 
-    A task whose response was all that a read brought then needs no further iteration of the event loop.
+    They need no further iteration of the event loop then. At any other time they continue as usual.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
-        self.at_once: bool = False
         self.get_debug: Callable[[], bool] = loop.get_debug
         self.call_exception_handler: Callable[[dict[str, Any]], None] = loop.call_exception_handler
+        self._woken: list[tuple[Callable[..., object], Waiter[Any], Context]] | None = None
 
-    def call_soon(self, callback: Callable[..., object], future: Answer[Any], *, context: Context) -> None:
-        """Run a callback at once if no task runs that it would interrupt, else soon."""
-        if self.at_once and asyncio.current_task(self.loop) is None:
-            context.run(callback, future)
+    def call_soon(self, callback: Callable[..., object], waiter: Waiter[Any], *, context: Context) -> None:
+        """Called by a future that is done, with what continues its task."""
+        if self._woken is None:
+            self.loop.call_soon(callback, waiter, context=context)
         else:
-            self.loop.call_soon(callback, future, context=context)
+            self._woken.append((callback, waiter, context))
+
+    def begin_read(self) -> None:
+        """Collect the tasks that are woken from now on."""
+        self._woken = []
+
+    def end_read(self) -> None:
+        """Continue them; in the next iteration if the read itself was done by a task."""
+        woken, self._woken = self._woken, None
+        if not woken:
+            return
+        woken.reverse()
+        try:
+            while woken and asyncio.current_task(self.loop) is None:
+                callback, waiter, context = woken.pop()
+                context.run(callback, waiter)
+        finally:
+            while woken:
+                callback, waiter, context = woken.pop()
+                self.loop.call_soon(callback, waiter, context=context)
 
 
 class PendingCall(Struct, Generic[T]):
     """One outgoing request that waits for its response."""
 
     method: str
-    answer: Answer[T]
+    answer: Waiter[T]
     read: Callable[[Raw], T]
     key: Hashable | None
     handler: RunningHandler | None
@@ -180,7 +199,7 @@ class Connection:
     def start(self) -> None:
         """Start reading. All handlers run in a copy of the caller's context."""
         self._tasks.open()
-        self._callback_loop = CallbackLoop(self._tasks.loop)
+        self._wakeups = ReadWakeups(self._tasks.loop)
         self._finished: asyncio.Future[TransportEnd] = self._tasks.loop.create_future()
         self._transport.start(self)
 
@@ -214,7 +233,7 @@ class Connection:
         if handler is not None and handler.lanes is not self._lanes:
             handler = None
         from_handler = handler is not None or IN_REQUEST.get()
-        answer: Answer[T] = Answer(loop=self._callback_loop)  # pyright: ignore
+        answer: Waiter[T] = self.new_waiter()
         id = self._core.open_call(PendingCall(method, answer, read, key, handler, from_handler))
         try:
             frame = encode(Request(id, method, params))
@@ -283,6 +302,19 @@ class Connection:
     def frames(self, frames: list[Frame]) -> None:
         """Handle all frames of one read."""
         self.reads += 1
+        self._wakeups.begin_read()
+        try:
+            self._handle(frames)
+        finally:
+            self._wakeups.end_read()
+        if self._transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
+            self._tasks.run(self.pressure.drain())
+
+    def new_waiter(self) -> Waiter[Any]:
+        """Return a future for something that a read brings."""
+        return Waiter(loop=self._wakeups)  # pyright: ignore
+
+    def _handle(self, frames: list[Frame]) -> None:
         receive = self._core.receive
         prefix, run_line = self._fast_route
         busy = self._lanes.busy
@@ -301,13 +333,9 @@ class Connection:
             elif isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
-                self._callback_loop.at_once = len(frames) == 1  # no event of this read comes before it
                 self._deliver(event.call, event.call.set_response, event)
-                self._callback_loop.at_once = False
             elif isinstance(event, Fault):
                 self._report_fault(event)
-        if self._transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
-            self._tasks.run(self.pressure.drain())
 
     def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method
@@ -344,17 +372,16 @@ class Connection:
     def _deliver(self, call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
         """Complete a call after everything before its response was handled."""
         if self._lanes.busy or self._lanes.awaiting:
+
+            def step() -> None:
+                if call.handler is not None:
+                    call.handler.call_ended()
+                complete(value)
+
             keys = None if call.key is None else (call.key, None)
-            step = partial(self._complete, call, complete, value)
             self._lanes.run_after(keys, step, all_done=not call.from_handler)
         else:
             complete(value)  # no handler waits for it
-
-    @staticmethod
-    def _complete(call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
-        if call.handler is not None:
-            call.handler.call_ended()
-        complete(value)
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -33,9 +33,10 @@ class StdioTransport:
         self._receiver: Receiver | None = None
         self._end: TransportEnd | None = None
         self._closing: asyncio.Task[None] | None = None
-        reader, self._writer = take_over_stdio()
+        reader, writer = take_over_stdio()
+        self._writer = writer
         self._reader = None if reader is None else FrameReader(reader, limit)
-        self.send: Callable[[bytes], None] = _drop if self._writer is None else self._writer.write
+        self.send: Callable[[bytes], None] = (lambda _frame: None) if writer is None else writer.write
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -93,10 +94,6 @@ class StdioTransport:
             self._reader.close()
         if self._receiver is not None:
             self._receiver.ended(self._end)
-
-
-def _drop(_frame: bytes) -> None:
-    pass
 
 
 def take_over_stdio() -> tuple[PipeReader | None, PipeWriter | None]:
