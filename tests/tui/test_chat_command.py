@@ -83,20 +83,21 @@ def test_turn_approval_cancel_and_exit_on_a_terminal(
         tmux.type("1")
         tmux.wait_for_text('"optionId": "yes"', "ready")
         tmux.type("wait", "Enter")
-        tmux.wait_for_text("waiting", "Esc stops")
+        tmux.wait_for_text("waiting", "Esc stop")
         tmux.type("Escape")
         tmux.wait_for_text("cancelled")
         tmux.run("resize-window", "-t", "chat", "-x", "100", "-y", "30")
         tmux.wait_for_text("ready")
         tmux.type("C-d")
-        tmux.wait_for_text("left with 0")
+        text = tmux.wait_for_text("left with 0", "Continue with: accord chat --cwd")
+        assert "--session s1" in "".join(text.split("\n"))
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_multiline_prompts_and_a_crashed_agent_on_a_terminal(tmp_path: Path, home: Path) -> None:
     with terminal(tmp_path, home, (100, 30), "--", *DEMO_AGENT) as tmux:
         tmux.wait_for_text("ready")
-        tmux.type("say one", "C-j", "two", "M-Enter", "three", "Enter")
+        tmux.type("say one", "C-j", "two", "C-j", "three", "M-Enter")
         tmux.wait_for_text("▌ say one", "▌ two", "▌ three", "ready")
         tmux.type("die", "Enter")
         tmux.wait_for_text("The agent has ended", "the disk is full", "Ctrl+R")

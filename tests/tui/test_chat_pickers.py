@@ -58,7 +58,7 @@ async def test_typing_filters_the_list_and_esc_clears_the_filter_first(tmp_path:
         await chat.wait_ready()
         await chat.pilot.press("f3")
         screen = await wait_for_list(chat, ValuesScreen)
-        await chat.type("lar3")
+        await chat.type("lar 3")
         await chat.wait_until(lambda: shown(chat) == ["Large 3"])
         assert "Enter chooses · Esc clears the filter; Esc again closes the list" in chat.screen
         await chat.pilot.press("escape")
@@ -132,7 +132,7 @@ async def test_the_command_palette_opens_the_options(tmp_path: Path) -> None:
         await chat.wait_ready()
         await chat.pilot.press("ctrl+p")
         await chat.wait_until(lambda: len(chat.app.screen_stack) == 2)
-        await chat.type("agent opt")
+        await chat.type("agent options")
         await chat.wait_until(lambda: "Agent options" in chat.screen)
         await chat.pilot.press("down", "enter")
         await wait_for_list(chat, OptionsScreen)

@@ -9,6 +9,8 @@ from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.recording import RecordedSessions
+from accord.schema import AgentMessageChunk, TextContent
+from accord.session import TurnEnded, TurnStarted
 from accord.tui.list_screen import ConfirmScreen
 from accord.tui.sessions_screen import SessionsScreen
 
@@ -214,3 +216,41 @@ async def test_a_missing_folder_is_reported(file: Path) -> None:
         await chat.type("docs")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "no longer exists" in str(screen.message.render()))
+
+
+async def test_what_was_said_is_found_and_a_session_is_renamed_and_archived(
+    file: Path, tmp_path: Path
+) -> None:
+    records = RecordedSessions.open()
+    for session_id, text in (("r1", "Cache the grammar"), ("r2", "Something else")):
+        key = f"other/{session_id}"
+        records.store.create(key, str(tmp_path), agent="other")
+        with records.store.journal(key) as journal:
+            journal.append(TurnStarted([TextContent(f"Prompt of {session_id}")]))
+            journal.append(AgentMessageChunk(TextContent(text)), TurnEnded("end_turn"))
+    records.store.create("other/empty", str(tmp_path), agent="other")  # never listed
+    records.close()
+    async with running_keeper(file) as chat:
+        await chat.wait_ready()
+        await open_list(chat)
+        assert "Prompt of r1" in chat.screen
+        assert "empty" not in chat.screen
+        await chat.type("grammar")
+        for _ in range(3):
+            await chat.clock.advance(1)
+            await chat.pilot.pause()
+        await chat.wait_until(lambda: "“Cache the grammar”" in chat.screen)
+        assert "Prompt of r2" not in chat.screen
+        await chat.pilot.press("ctrl+r")
+        await chat.wait_until(lambda: "Title of the session" in chat.screen)
+        await chat.pilot.press("ctrl+u")
+        await chat.type("Speed")
+        await chat.pilot.press("enter")
+        await chat.wait_until(lambda: "Renamed: Speed" in chat.screen)
+        await chat.pilot.press("ctrl+a")
+        await chat.wait_until(lambda: "Archived: r1 (Speed)" in chat.screen)
+    records = RecordedSessions.open()
+    recorded = records.find("r1", agent="other")
+    records.close()
+    assert recorded is not None
+    assert (recorded.summary.title, recorded.summary.archived) == ("Speed", True)

@@ -134,7 +134,7 @@ async def test_a_dialog_behind_another_tab_takes_no_key_until_it_was_visible(tmp
         await chat.pilot.press("ctrl+pagedown", "ctrl+pageup")
         assert not dialog.armed, "a dialog must wait again after a tab switch"
         await chat.wait_for_dialog()
-        await chat.pilot.press("3")
+        await chat.pilot.press("tab", "3")  # the prompt has text
         await chat.wait_until(lambda: first.turns == 1)
 
 

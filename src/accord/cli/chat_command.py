@@ -1,6 +1,7 @@
 """`accord chat`: reads the arguments and starts the terminal client, or the plain chat without a terminal."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ from accord.cli.command_parser import (
     add_trust_option,
     check_session_options,
     is_terminal,
+    print_stderr,
+    quoted_command,
     session_values,
     split_command,
 )
@@ -103,7 +106,34 @@ def run_screen_chat(arguments: SessionArguments) -> int:
     app = ChatApp(
         start, settings=settings, dark=background.dark, typed=background.typed, choose_agent=choose_by_name
     )
-    return app.run(mouse=settings.mouse) or 0
+    code = app.run(mouse=settings.mouse) or 0
+    for line in resume_lines(arguments, app.ended):
+        print_stderr(line)
+    return code
+
+
+def resume_lines(arguments: SessionArguments, ended: "Sequence[tuple[ChatStart, str]]") -> list[str]:
+    """One line that says how to continue the session, and one about others that were open."""
+    if not ended:
+        return []
+    from accord.safe_text import one_line
+
+    start, session_id = ended[0]
+    words = ["accord", "chat"]
+    if start.remote is not None:
+        words += ["--url", str(start.remote)]
+    elif not start.from_command:
+        words += [start.name] if start.name != _agent_name(arguments) or arguments.agent else []
+    if arguments.worktree is not None:
+        words.append(f"--worktree={arguments.worktree}")
+    elif start.remote is None and os.path.realpath(start.cwd) != os.path.realpath(os.getcwd()):
+        words += ["--cwd", start.cwd]
+    words += ["--session", session_id]
+    if arguments.command and start.from_command:
+        words += ["--", quoted_command(arguments.command)]
+        return [one_line(f"Continue with: {' '.join(words)}", 500)]
+    more = f"; {len(ended) - 1} more: accord sessions list" if len(ended) > 1 else ""
+    return [one_line(f"Continue with: {shlex.join(words)}{more}", 500)]
 
 
 def chat_start(arguments: SessionArguments) -> "ChatStart":

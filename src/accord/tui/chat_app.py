@@ -91,6 +91,8 @@ class ChatApp(App[int]):
         self.clock: Clock = clock
         self.settings: ChatSettings = settings or ChatSettings()
         self.choose_agent: ChooseAgent | None = choose_agent
+        self.ended: list[tuple[ChatStart, str]] = []
+        """The used sessions that were open at the end, with their ids."""
         self._dark = dark
         self._typed_text = typed
         self._start = start
@@ -294,6 +296,13 @@ class ChatApp(App[int]):
     async def close_sessions(self) -> None:
         """End all agents."""
         views = [] if self._tabs is None else self._tabs.views
+        self.ended += [
+            (view.start, view.chat_session.session.id)
+            for view in views
+            if view.chat_session is not None
+            and view.chat_session.session is not None
+            and view.chat_session.session.state.timeline
+        ]
         while views:
             await views.pop().aclose()
 

@@ -154,13 +154,13 @@ def export(app: "ChatApp") -> None:
     app.push_screen(
         TextInputScreen(
             "Export the session as Markdown to",
-            _suggested_path(app.view.start.cwd, entry.title or session.id),
+            suggested_path(app.view.start.cwd, entry.title or session.id),
             write,
         )
     )
 
 
-def _suggested_path(folder: str, name: str) -> str:
+def suggested_path(folder: str, name: str) -> str:
     """Return a path in the folder of the session that does not exist yet."""
     import os
     import re

@@ -22,7 +22,6 @@ from textual.widgets import Input, Static
 from accord.safe_text import clean_line, one_line
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of, set_border
-from accord.workspace.file_search import match_score
 
 if TYPE_CHECKING:
     from textual import events
@@ -87,12 +86,27 @@ def _score(row: ListRow, words: list[str]) -> float | None:
     """Return the score of a row, or None if a word is missing. Matches in the name score higher."""
     points = 0.0
     for word in words:
-        in_name = match_score(word, row.name)
-        match = in_name if in_name is not None else match_score(word, row.all_text)
+        in_name = word_score(word, row.name)
+        match = in_name if in_name is not None else word_score(word, row.all_text)
         if match is None:
             return None
         points += match + (2_000 if in_name is not None else 0)
     return points
+
+
+def word_score(word: str, text: str) -> float | None:
+    """How well a text matches a case-folded word: at the beginning of a word, else inside of one.
+
+    None if the word is not there. Scattered letters are no match.
+    """
+    folded = text.casefold()
+    position = folded.find(word)
+    inside = position
+    while position >= 0:
+        if position == 0 or not folded[position - 1].isalnum():
+            return 1_000 - min(position, 500)
+        position = folded.find(word, position + 1)
+    return None if inside < 0 or len(word) < 2 else 400 - min(inside, 300)
 
 
 class ListRows(ScrollView, can_focus=False):

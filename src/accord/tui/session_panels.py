@@ -52,6 +52,10 @@ class Status:
     elapsed: str = ""
     settings: str = ""
     usage: "UsageUpdate | None" = None
+    own_title: str = ""
+    """The title that the user chose."""
+    prompt_title: str = ""
+    """A title from the first prompt, until the agent gives one."""
 
     def set_phase(self, phase: "Phase") -> None:
         self.activity, self.elapsed = _ACTIVITIES[phase], ""
@@ -61,11 +65,22 @@ class Status:
     def update_from(self, state: "SessionState") -> bool:
         """Copy title, settings and usage from the session; return whether they changed."""
         settings = " · ".join(filter(None, _model_and_mode(state.settings.pickers)))
-        values = (state.title or "", settings, state.usage, state.node)
+        if not self.prompt_title:
+            self.prompt_title = _prompt_title(state)
+        title = self.own_title or state.title or self.prompt_title
+        values = (title, settings, state.usage, state.node)
         if values == (self.title, self.settings, self.usage, self.node):
             return False
         self.title, self.settings, self.usage, self.node = values
         return True
+
+
+def _prompt_title(state: "SessionState") -> str:
+    from accord.store.session_summary import title_of_prompt  # the client has loaded by now
+
+    prompts = (entry for entry in state.timeline if getattr(entry, "kind", "") == "user")
+    first: Any = next(prompts, None)
+    return "" if first is None else title_of_prompt(first.text)
 
 
 class TitleLine(Widget):

@@ -296,6 +296,11 @@ class SessionView(Vertical):
         """Number of ended turns."""
         return self.display_adapter.turns
 
+    def rename(self, title: str) -> None:
+        """Show the title that the user chose."""
+        self.status.own_title = self.status.title = title
+        self._show_status()
+
     def note(self, text: str, tone: "Tone" = "quiet", details: str = "") -> None:
         self.display_adapter.note(text, tone, details)
 
@@ -495,6 +500,10 @@ class SessionView(Vertical):
         if self._shell_item is not None and self._shell_item.running:
             self.run_worker(self._shell.stop(), group="shell")
         self.prompt.editor.focus()
+
+    def after_keys(self, action: Callable[[], None]) -> None:
+        """Do something with the prompt, after the keys that the editor has not handled yet."""
+        self.prompt.editor.call_later(action)
 
     def restart_or_search(self) -> None:
         """Restart the agent if it has ended; otherwise search earlier prompts."""

@@ -10,29 +10,38 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from textual import on
 from textual.binding import Binding, BindingType
+from textual.widgets import Input
 
 from accord.errors import AccordError, StoreError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, UnknownAgent, leave_out, load
 from accord.frontend.display_text import error_line
+from accord.frontend.known_agents import BUILT_IN
 from accord.frontend.recording import RecordedSessions
 from accord.frontend.session_choice import same_directory
-from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
-from accord.frontend.transcript import SessionListEntry
-from accord.safe_text import clean_line, one_line
-from accord.store import MemoryStore
+from accord.frontend.session_search import search_sessions
+from accord.frontend.stored_sessions import StoredSessions, open_agent_store, open_stored_sessions
+from accord.frontend.transcript import SessionListEntry, markdown, new_file_path, write_new_file
+from accord.safe_text import one_line
+from accord.store import MemoryStore, Store
 from accord.tui.chat_types import ChatStart
-from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen
+from accord.tui.export import suggested_path
+from accord.tui.list_screen import ConfirmScreen, ListRow, ListScreen, TextInputScreen
 from accord.tui.session_panels import cut_path, shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from accord.frontend.agent_config.project_trust import TrustCallback
+    from accord.frontend.session_search import SearchHit
     from accord.tui.chat_app import ChatApp
     from accord.tui.session_view import SessionView
 
 
+_MIN_SEARCH: Final = 3
+"""Letters from which on the search looks at what was said."""
+_SEARCH_PAUSE: Final = 0.3
 MAX_RECORDED: Final = 2_000
 """Number of recorded sessions that are shown."""
 
@@ -46,6 +55,7 @@ class SessionCatalog:
         self._entries: dict[tuple[str, str], SessionListEntry] = {}
         self.queried_agents: set[str] = set()
         """Names of the agents that have been asked."""
+        self._own_store: Store | None = None
         try:
             self.records: RecordedSessions = RecordedSessions.open()
         except StoreError as error:
@@ -64,8 +74,31 @@ class SessionCatalog:
         self._entries.pop((entry.agent, entry.session_id), None)
 
     def close(self) -> None:
-        """Close the store of recordings."""
+        """Close the stores."""
         self.records.close()
+        if self._own_store is not None:
+            self._own_store.close()
+
+    def add_hit(self, hit: "SearchHit") -> None:
+        """Add a session that a search found."""
+        if (hit.agent, hit.session_id) not in self._entries:
+            recorded = self.records.find(hit.session_id, agent=hit.agent)
+            self._add(
+                SessionListEntry(
+                    agent=hit.agent,
+                    session_id=hit.session_id,
+                    cwd=hit.cwd,
+                    title=hit.title,
+                    updated=hit.updated,
+                    archived=hit.archived,
+                    source="recorded",
+                    recorded=recorded,
+                )
+            )
+
+    def replace(self, entry: SessionListEntry, **changes: Any) -> None:
+        """Change the entry of a session."""
+        self._entries[(entry.agent, entry.session_id)] = replace(entry, **changes)
 
     # -- loading --
 
@@ -113,8 +146,16 @@ class SessionCatalog:
         if chat_session.phase in ("dead", "failed", "closed"):
             return None
         configured = chat_session.configured_agent
+        if self._own_store is None:
+            self._own_store = open_agent_store(configured)
+        own = self._own_store if configured.name == BUILT_IN else None
         return StoredSessions(
-            configured.name, self.records, _ignore_note, configured=configured, agent=chat_session.agent
+            configured.name,
+            self.records,
+            _ignore_note,
+            configured=configured,
+            agent=chat_session.agent,
+            agent_store=own,
         )
 
     # -- one session --
@@ -275,20 +316,32 @@ def _row(configured: ConfiguredAgent, agents: ConfiguredAgents, group: str) -> L
 
 
 class SessionsScreen(ListScreen):
-    """Lists earlier sessions: search, resume, fork, delete. Those of this folder come first."""
+    """Lists earlier sessions: search, continue, rename, archive, fork, export, delete.
 
-    ENTER_HINT: ClassVar[str] = "Enter resumes"
-    KEYS_HINT: ClassVar[str] = "Ctrl+F forks · Del deletes · F5 all agents · Esc"
+    Those of this folder come first. The search also finds what was said in a session.
+    """
+
+    ENTER_HINT: ClassVar[str] = "Enter continues"
+    KEYS_HINT: ClassVar[str] = (
+        "Ctrl+R rename · Ctrl+F fork · Del delete · Ctrl+A archive · Ctrl+E export · Ctrl+L all agents · Esc"
+    )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),
+        Binding("ctrl+r", "rename", "Rename", show=False, priority=True),
+        Binding("ctrl+a", "archive", "Archive", show=False, priority=True),
+        Binding("ctrl+e", "export", "Export", show=False, priority=True),
         Binding("delete,ctrl+x", "delete", "Delete", show=False, priority=True),
-        Binding("f5", "ask_all", "Ask all agents", show=False, priority=True),
+        Binding("f5,ctrl+l", "ask_all", "Ask all agents", show=False, priority=True),
     ]
 
     def __init__(self, app: "ChatApp") -> None:
         super().__init__(
-            "Sessions", placeholder="Search: title, folder, agent, id", empty_text="No sessions yet"
+            "Sessions",
+            placeholder="Search: title, folder, agent, what was said",
+            empty_text="No sessions yet",
         )
+        self._said: dict[tuple[str, str], str] = {}
+        """Passages with the words of the search, by agent and id."""
         self._chat = app
         self._cwd = app.view.start.cwd
         self._catalog = SessionCatalog(app.views, self.show_message)
@@ -331,27 +384,48 @@ class SessionsScreen(ListScreen):
         self._show()
         self.show_message(f"Asked {', '.join(sorted(self._catalog.queried_agents))}")
 
+    @on(Input.Changed, "#filter")
+    def _search(self, event: Input.Changed) -> None:
+        """Also search what was said, once the user stops typing."""
+        self._said = {}
+        if len(event.value.strip()) >= _MIN_SEARCH:
+            self.run_worker(self._search_texts(event.value), group="search", exclusive=True)
+
+    async def _search_texts(self, query: str) -> None:
+        await self._chat.clock.sleep(_SEARCH_PAUSE)
+        try:
+            hits = await asyncio.to_thread(search_sessions, query)
+        except AccordError as error:
+            self.show_message(error_line(error), bad=True)
+            return
+        for hit in hits:
+            self._catalog.add_hit(hit)
+            passage = next((match.text for match in hit.matches if match.role != "title"), "")
+            self._said[hit.agent, hit.session_id] = f"“{passage}” {query}" if passage else query
+        self._show()
+
     def _show(self) -> None:
-        this_folder, other_folders = "This folder", "Other folders"
-        rows = [
-            self._row(entry, this_folder if same_directory(entry.cwd, self._cwd) else other_folders)
-            for entry in self._catalog.entries
-        ]
-        self.show_rows(sorted(rows, key=lambda row: row.group != this_folder))
+        groups = ("This folder", "Other folders", "Archived")
+        rows = [self._row(entry, groups[self._group(entry)]) for entry in self._catalog.entries]
+        self.show_rows(sorted(rows, key=lambda row: groups.index(row.group)))
+
+    def _group(self, entry: SessionListEntry) -> int:
+        return 2 if entry.archived else 0 if same_directory(entry.cwd, self._cwd) else 1
 
     def _row(self, entry: SessionListEntry, group: str) -> ListRow:
         location = "" if group == "This folder" else cut_path(shorten_home(entry.cwd), 36)
-        title = entry.title or entry.session_id
+        said = self._said.get((entry.agent, entry.session_id), "")
+        passage = said[: said.rfind("”") + 1]
         return ListRow(
             entry,
-            one_line(clean_line(title), 120),
+            entry.shown_title,
             " · ".join(
                 filter(
                     None,
                     (
+                        passage,
                         location,
                         f"at {one_line(entry.node, 24)}" if entry.node else "",
-                        "archived" if entry.archived else "",
                         "running elsewhere" if entry.running_in is not None else "",
                         "recorded here" if entry.source == "recorded" else "",
                     ),
@@ -360,7 +434,7 @@ class SessionsScreen(ListScreen):
             right=" · ".join(filter(None, (one_line(entry.agent, 24), entry.when))),
             group=group,
             current=self._catalog.view_of(entry) is not None,
-            search_text=f"{entry.session_id} {entry.cwd}",
+            search_text=f"{entry.session_id} {entry.cwd} {said}",
         )
 
     @property
@@ -409,6 +483,61 @@ class SessionsScreen(ListScreen):
         async with self._catalog.stored_for(entry) as stored:
             new_id = await stored.fork(entry)
         self._open(entry, new_id)
+
+    def action_rename(self) -> None:
+        """Give the selected session a title."""
+        entry = self._entry
+        if entry is None:
+            return
+
+        def rename(title: str) -> str | None:
+            self._run(self._rename(entry, title))
+            return None
+
+        title = entry.shown_title if entry.title else ""
+        self._chat.push_screen(TextInputScreen("Title of the session", title, rename))
+
+    async def _rename(self, entry: SessionListEntry, title: str) -> None:
+        async with self._catalog.stored_for(entry) as stored:
+            title = await stored.rename(entry, title)
+        self._catalog.replace(entry, title=title)
+        view = self._catalog.view_of(entry)
+        if view is not None:
+            view.rename(title)
+        self._show()
+        self.show_message(f"Renamed: {title}")
+
+    def action_archive(self) -> None:
+        """Archive the selected session, or show it in the list again."""
+        entry = self._entry
+        if entry is not None:
+            self._run(self._archive(entry))
+
+    async def _archive(self, entry: SessionListEntry) -> None:
+        async with self._catalog.stored_for(entry) as stored:
+            await stored.archive(entry, archived=not entry.archived)
+        self._catalog.replace(entry, archived=not entry.archived)
+        self._show()
+        self.show_message(f"{'In the list again' if entry.archived else 'Archived'}: {entry.label}")
+
+    def action_export(self) -> None:
+        """Write the selected session to a Markdown file."""
+        entry = self._entry
+        if entry is None:
+            return
+        path = suggested_path(self._cwd, entry.title or entry.session_id)
+
+        def write(text: str) -> str | None:
+            self._run(self._export(entry, text))
+            return None
+
+        self._chat.push_screen(TextInputScreen("Export the session as Markdown to", path, write))
+
+    async def _export(self, entry: SessionListEntry, text: str) -> None:
+        path = new_file_path(text)
+        async with self._catalog.stored_for(entry) as stored:
+            write_new_file(path, markdown(await stored.transcript(entry)))
+        self.show_message(f"Exported to {path}")
 
     def action_delete(self) -> None:
         """Delete the selected session after a confirmation."""
