@@ -1,9 +1,15 @@
-"""The client's end of links: carries a client's messages to the node that has its session."""
+"""The client's end of links: carries a client's messages to the node that has its session.
 
+At the node itself, a `LocalLink` stands for the link.
+"""
+
+from collections.abc import Sequence
 from itertools import count
 from logging import getLogger
 from secrets import token_hex
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from msgspec import Raw, Struct
 
 from accord.clock import Clock, OwnedTasks
 from accord.cluster.connection import NatsConnection, NatsMessage, NatsUnavailable, NoResponders
@@ -26,7 +32,17 @@ from accord.cluster.link_message import (
 )
 from accord.errors import RpcError
 from accord.gateway.access.access_tokens import TokenRights
-from accord.gateway.client_connection import MAX_UNSENT_HISTORY, IncomingFrame
+from accord.gateway.client_connection import (
+    MAX_UNSENT_HISTORY,
+    ClientConnection,
+    IncomingFrame,
+    OutgoingFrame,
+)
+from accord.gateway.contracts import RecordMark
+
+if TYPE_CHECKING:
+    from accord.cluster.cluster_router import ClusterRouter
+    from accord.cluster.routed_client import RoutedClient
 
 LOG = getLogger("accord.cluster")
 
@@ -278,3 +294,76 @@ def _with_body(frame: OwnerFrame, body: bytes) -> OwnerFrame:
     from msgspec.structs import replace
 
     return replace(frame, body=body)
+
+
+class LocalLink:
+    """The client's place at the gateway of this node; also `ClientConnection` for it."""
+
+    def __init__(self, client: "RoutedClient", router: "ClusterRouter", connection: ClientConnection) -> None:
+        self.node: str = router.node
+        self.alive: bool = True
+        self.id: str = connection.id
+        self._client = client
+        self._connection = connection
+        self._handler = router.gateway.open(self, client.rights, client.agent)
+
+    @property
+    def unsent(self) -> int:
+        return self._connection.unsent
+
+    def forward(self, frames: list[IncomingFrame]) -> None:
+        self._handler.on_frames(frames)
+
+    def send(
+        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
+    ) -> None:
+        self._client.show(self, frames, stream, mark)
+
+    def end(self, code: int, reason: str) -> None:
+        self._connection.end(code, reason)
+
+    def close(self, reason: str) -> None:
+        self.alive = False
+        self._handler.on_closed(reason)
+
+
+Link: TypeAlias = LocalLink | ClientLink
+
+
+class NodeNotRunning(RpcError):
+    """The node of a session does not run, and no other node can open the session."""
+
+
+class OpenRequest(Struct):
+    """A request of the client that is not answered."""
+
+    link: Link
+    method: str
+    session_id: str | None
+    params: Raw | None
+    attempts: int = 1
+    started: bool = False
+    """Whether the log has a record of it."""
+
+    def lost_error(self, error: RpcError) -> RpcError:
+        """The error if its node was lost while it was under way. It is never repeated."""
+        if self.method != "session/prompt":
+            return error
+        if self.started:
+            text = "the turn may be interrupted; what it did is in the session"
+        else:
+            text = "the prompt was perhaps not received; it is not sent again by itself"
+        return RpcError(f"{error.message}; {text}", error.data)
+
+
+class OpenSession(Struct):
+    """A session that the client has opened."""
+
+    link: Link | None
+    params: Raw | None
+    """Those of the request that opened it."""
+    log: str = ""
+    interrupted: bool = False
+    """Whether a turn was under way when its node was lost."""
+    lost: str = ""
+    """The node that was lost."""

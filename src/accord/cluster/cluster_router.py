@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from accord.clock import OwnedTasks
 from accord.cluster.book import ClusterBook, ClusterLog
-from accord.cluster.client_link import ClientLink, ClientLinks
+from accord.cluster.client_link import ClientLink, ClientLinks, NodeNotRunning
 from accord.cluster.connection import NatsSubscription
 from accord.cluster.link_host import AttachmentFrame, Authorize, LinkHost
 from accord.cluster.link_message import AttachedLog, LinkSender
 from accord.cluster.nodes import NodeEntry, NodeLease, NodeRegistry
 from accord.cluster.placement import volume_of
-from accord.cluster.routed_client import NodeNotRunning, RoutedClient
+from accord.cluster.routed_client import RoutedClient
 from accord.cluster.session_feed import FeedClient, FeedCursor, SessionFeed
 from accord.cluster.session_index import IndexEntry
 from accord.cluster.stored_session import StoredSession

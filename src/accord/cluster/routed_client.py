@@ -8,11 +8,19 @@ by the feed of its log, everything else by a link.
 from collections.abc import Callable, Sequence
 from itertools import count
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
-from accord.cluster.client_link import ClientLink, LinkClosed
+from accord.cluster.client_link import (
+    ClientLink,
+    Link,
+    LinkClosed,
+    LocalLink,
+    NodeNotRunning,
+    OpenRequest,
+    OpenSession,
+)
 from accord.cluster.link_host import AttachmentFrame
 from accord.cluster.link_message import AttachedLog, OwnerFrame
 from accord.cluster.message_members import (
@@ -72,69 +80,6 @@ _OWN_ID: Final = "accord-node-"
 _CANCEL_MARK: Final = f'"{CANCEL_REQUEST}"'.encode()
 
 
-class LocalLink:
-    """The client's place at the gateway of this node; also `ClientConnection` for it."""
-
-    def __init__(self, client: "RoutedClient", router: "ClusterRouter", connection: ClientConnection) -> None:
-        self.node: str = router.node
-        self.alive: bool = True
-        self.id: str = connection.id
-        self._client = client
-        self._connection = connection
-        self._handler = router.gateway.open(self, client.rights, client.agent)
-
-    @property
-    def unsent(self) -> int:
-        return self._connection.unsent
-
-    def forward(self, frames: list[IncomingFrame]) -> None:
-        self._handler.on_frames(frames)
-
-    def send(
-        self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
-    ) -> None:
-        self._client.show(self, frames, stream, mark)
-
-    def end(self, code: int, reason: str) -> None:
-        self._connection.end(code, reason)
-
-    def close(self, reason: str) -> None:
-        self.alive = False
-        self._handler.on_closed(reason)
-
-
-Link: TypeAlias = LocalLink | ClientLink
-
-
-class NodeNotRunning(RpcError):
-    """The node of a session does not run, and no other node can open the session."""
-
-
-class _OpenRequest(Struct):
-    """A request of the client that is not answered."""
-
-    link: Link
-    method: str
-    session_id: str | None
-    params: Raw | None
-    attempts: int = 1
-    started: bool = False
-    """Whether the log has a record of it."""
-
-
-class _OpenSession(Struct):
-    """A session that the client has opened."""
-
-    link: Link | None
-    params: Raw | None
-    """Those of the request that opened it."""
-    log: str = ""
-    interrupted: bool = False
-    """Whether a turn was under way when its node was lost."""
-    lost: str = ""
-    """The node that was lost."""
-
-
 class RoutedClient(ClientFeatures):
     """The handler of one client's connection."""
 
@@ -155,10 +100,10 @@ class RoutedClient(ClientFeatures):
         """By session: what waits until its node is known, or until it is open there."""
         self._resuming: dict[str, Link] = {}
         """By session: where it is being opened again."""
-        self._requests: dict[RequestId, _OpenRequest] = {}
+        self._requests: dict[RequestId, OpenRequest] = {}
         self._own_requests: dict[RequestId, tuple[Link, Callable[[bytes], None]]] = {}
         """Those that this node sends for the client: the link, and what handles the answer."""
-        self._sessions: dict[str, _OpenSession] = {}
+        self._sessions: dict[str, OpenSession] = {}
         self._asked: dict[int, tuple[Link, RequestId]] = {}
         self._cursors: dict[str, FeedCursor] = {}
         self._subscriptions: dict[str, Raw] = {}
@@ -241,7 +186,7 @@ class RoutedClient(ClientFeatures):
                 self._fail(envelope.id, error)
             return None
         if envelope.id is not UNSET and envelope.id is not None:
-            self._requests[envelope.id] = _OpenRequest(link, method, session_id, params, attempts)
+            self._requests[envelope.id] = OpenRequest(link, method, session_id, params, attempts)
         if method in _SUBSCRIBING and params is not None:
             self._subscriptions[method] = params
         if method == "initialize" and self._initialize is None and params is not None:
@@ -338,9 +283,7 @@ class RoutedClient(ClientFeatures):
 
     # -- sessions that move
 
-    def _resume(
-        self, session_id: str, session: _OpenSession, link: Link, frame: IncomingFrame | None
-    ) -> None:
+    def _resume(self, session_id: str, session: OpenSession, link: Link, frame: IncomingFrame | None) -> None:
         """Open a session at the node that has it now, then pass the message on, if there is one."""
         self._waiting[session_id] = [] if frame is None else [frame]
         self._resuming[session_id] = link
@@ -405,7 +348,7 @@ class RoutedClient(ClientFeatures):
             return
         self.connection.send([CallFrame(encode(Success(id, stored.response)), id=id)], None)
         attached = stored.attached
-        self._sessions[session_id] = _OpenSession(None, params, attached.log)
+        self._sessions[session_id] = OpenSession(None, params, attached.log)
         self._unfollow(attached.log)
         self._follow(session_id, attached)
         self._show_notice(session_id, "The session can only be read now", error.message)
@@ -439,7 +382,7 @@ class RoutedClient(ClientFeatures):
             self._send_elsewhere(frame, link.node, error)
         for id, request in tuple(self._requests.items()):
             if request.link is link:
-                self._fail(id, _lost_request(request, error))
+                self._fail(id, request.lost_error(error))
         if link is self._home and not self._closed:
             self._replace_home(error)
         self._attach_again_later()
@@ -454,7 +397,7 @@ class RoutedClient(ClientFeatures):
             return
         for method, params in self._subscriptions.items():
             assert self._home is not None
-            self._ask(self._home, method, params, _ignore)
+            self._ask(self._home, method, params, lambda _: None)
 
     def _on_moved(self, link: Link, session_id: str, attached: AttachedLog | None = None) -> None:
         """Handle that a node has given a session up. It goes on elsewhere with the next message."""
@@ -578,7 +521,7 @@ class RoutedClient(ClientFeatures):
                 return OutgoingFrame(encode(Notification(CANCEL_REQUEST, {"requestId": number})))
         return None
 
-    def _on_answer(self, link: Link, request: _OpenRequest, body: bytes) -> None:
+    def _on_answer(self, link: Link, request: OpenRequest, body: bytes) -> None:
         """Note which session was opened or closed at which node."""
         if request.method in _OPENING:
             result = members_of(body).get("result")
@@ -587,7 +530,7 @@ class RoutedClient(ClientFeatures):
             session_id = request.session_id
             if session_id is None or request.method == "session/fork":
                 session_id = text_member(result, "sessionId")
-            self._sessions[session_id] = _OpenSession(link, request.params)
+            self._sessions[session_id] = OpenSession(link, request.params)
         elif request.method in _CLOSING and request.session_id is not None:
             session = self._sessions.pop(request.session_id, None)
             if session is not None:
@@ -664,18 +607,3 @@ class RoutedClient(ClientFeatures):
         notice = Notice(severity=severity, title=title, description=text)
         if self.wants_update(notice) and not self._closed:
             self.connection.send([OutgoingFrame(update_body(session_id, notice))], session_id)
-
-
-def _ignore(body: bytes) -> None:
-    return None
-
-
-def _lost_request(request: _OpenRequest, error: RpcError) -> RpcError:
-    """The error of a request that was under way when its node was lost. It is never repeated."""
-    if request.method != "session/prompt":
-        return error
-    if request.started:
-        text = "the turn may be interrupted; what it did is in the session"
-    else:
-        text = "the prompt was perhaps not received; it is not sent again by itself"
-    return RpcError(f"{error.message}; {text}", error.data)
