@@ -13,6 +13,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "cluster": ("h11", "nats"),
     "tui": ("textual",),
     "check": ("pytest",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "uvloop": ("uvloop",),
 }
 """Each extra with the modules that show that it is installed. The check imports none of them."""
@@ -20,7 +21,14 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
 
 def is_installed(extra: str) -> bool:
     """Whether all modules of this extra can be imported."""
-    return all(find_spec(module) is not None for module in EXTRAS[extra])
+    return all(_is_found(module) for module in EXTRAS[extra])
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package above it
+        return False
 
 
 def require(extra: str, needed_by: str) -> None:

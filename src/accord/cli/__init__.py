@@ -80,6 +80,13 @@ def _run(name: str, words: list[str]) -> int:
         from accord.errors import UsageError
 
         raise UsageError(f"unknown command; use one of: {', '.join(COMMANDS)}")
+    if name in ("agent", "run", "chat", "serve") and any(key.startswith("OTEL_") for key in os.environ):
+        from accord import telemetry
+
+        if telemetry.is_enabled():
+            from accord.cli.telemetry_setup import set_up
+
+            set_up(name)
     module = import_module(command.module)
     if name not in ("agent", "run"):  # these enable it when `initialize` is answered and the turn begins
         gc.enable()

@@ -39,6 +39,7 @@ _EXTRA_PURPOSES: Final = {
     "cluster": "gateways on several machines",
     "tui": "the terminal client",
     "check": "the checker's reports through pytest",
+    "otel": "spans and metrics for OpenTelemetry",
     "uvloop": "a faster event loop",
 }
 

@@ -8,10 +8,11 @@ the turn is canceled first. If the agent stays silent, the turn is given up.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from accord import telemetry
 from accord.client.agent_connection import InitializedConnection
 from accord.client.client_events import ClientEvent
 from accord.client.client_options import SilenceTimer
@@ -123,10 +124,20 @@ class PromptTurn:
             await asyncio.wait([self._task])
 
     async def _run(self, blocks: list[ContentBlock]) -> None:
+        info = self._connection.initialize_response.agent_info
+        name = info.name if info else ""
+        with telemetry.operation("invoke_agent", name, client=True) as operation:
+            if operation is not None:
+                operation.set(agent_name=name, conversation_id=self._session.id)
+            await self._run_turn(blocks, telemetry.injected())
+            if operation is not None and self.error is not None:
+                operation.end(self.error)
+
+    async def _run_turn(self, blocks: list[ContentBlock], meta: dict[str, Any]) -> None:
         session_id = self._session.id
         call = self._connection.rpc.request(
             "session/prompt",
-            PromptRequest(session_id, blocks),
+            PromptRequest(session_id, blocks, meta=meta or UNSET),
             read=self._read_response,
             key=session_id,
             streaming=True,

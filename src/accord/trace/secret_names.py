@@ -181,7 +181,7 @@ def pair_kind(name: str) -> str:
 _CREDENTIAL_VARIABLE: Final = re.compile(
     r"(?:^|_)(?:API|ACCESS|PRIVATE|SECRET|SIGNING|ENCRYPTION|DEPLOY|MASTER|LICENSE)_?KEYS?(?:_|$)"
     r"|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|COOKIE"
-    r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$"
+    r"|(?:^|_)(?:PASS|PAT|HTTP_BASIC|DSN|KEY)(?:_|$)|_AUTH$|^OTEL_\w*HEADERS$"
     r"|:_|(?:^|_)DATABASE_URL$",
     re.IGNORECASE,
 )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from msgspec import Meta
 
+from accord import telemetry
 from accord.agent.client_services import ClientTerminal, CommandResult
 from accord.clock import within
 from accord.coder.bounded_text import CommandOutput, clean_output, truncate
@@ -171,7 +172,7 @@ def _guard(line: str, folder: ResolvedFile, context: ToolContext) -> "GuardedLin
 def _prepare_launch(
     line: str, env: Mapping[str, str], folder: ResolvedFile, arguments: BashArguments, context: ToolContext
 ) -> CommandLaunch:
-    own_env = {**_NO_INPUT_ENV, **env}
+    own_env = {**_NO_INPUT_ENV, **telemetry.environment(), **env}
     argv = [_shell(context), "-c", line]
     if context.sandbox is not None and not arguments.outside_sandbox:
         confined = context.sandbox.wrap(argv, env=own_env, cwd=folder.real)

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 
+from accord import telemetry
 from accord.coder.model_history import (
     ModelHistory,
     UserMessage,
@@ -166,6 +167,20 @@ class AgentLoop:
         return False
 
     async def _stream_answer(self, request: ModelRequest) -> Stopped:
+        """Get one answer, in a span of its own."""
+        model = self.model
+        with telemetry.operation("chat", model.name, client=True) as operation:
+            if operation is not None:
+                operation.set(provider_name=model.provider, request_model=model.name, request_stream=True)
+                operation.set_content("system_instructions", lambda: request.system)
+                operation.set_content("input_messages", lambda: [*map(text_of, request.messages)])
+            stopped = await self._read_answer(request, operation)
+            if operation is not None:
+                operation.set(response_finish_reasons=[stopped.reason])
+                operation.set_content("output_messages", lambda: [text_of(stopped.message)])
+            return stopped
+
+    async def _read_answer(self, request: ModelRequest, operation: "telemetry.Operation | None") -> Stopped:
         draft = AnswerDraft()
         try:
             async with aclosing(self.model.stream(request)) as events:
@@ -176,6 +191,8 @@ class AgentLoop:
                     elif isinstance(event, ThoughtDelta):
                         await self.output.think(event.text)
                     elif isinstance(event, RequestUsage):
+                        if operation is not None:
+                            operation.add_tokens(event)
                         await self.on_usage(event, request)
                     elif isinstance(event, Retrying):
                         draft = AnswerDraft()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec import UNSET
 
+from accord import __version__, telemetry
 from accord.agent.turn import Turn
 from accord.coder.context.user_prompt import parts_of
 from accord.coder.model_history import UserMessage, note_message
@@ -39,6 +40,19 @@ async def answer_prompt(turn: Turn) -> PromptResponse:
         raise InvalidParams("prompt: it is empty")
     session: CoderSession = turn.session.data
     usage = UsageTotal()
+    with telemetry.operation("invoke_agent", "accord", parent=turn.request.meta) as operation:
+        response = await _answer(turn, session, usage)
+        if operation is not None:
+            model = session.model
+            operation.set(agent_name="accord", agent_version=__version__, conversation_id=session.id)
+            operation.set(provider_name=model.provider, request_model=model.name)
+            operation.set(response_finish_reasons=[response.stop_reason])
+            operation.add_tokens(usage)
+    return response
+
+
+async def _answer(turn: Turn, session: CoderSession, usage: UsageTotal) -> PromptResponse:
+    """Run the turn, log it, and report its usage."""
     history_length = len(session.history.messages)
     try:
         async with session.rewind_lock:

@@ -16,9 +16,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET
 
+from accord import telemetry
 from accord.agent.tool_call_scope import Location, PermissionAnswer
 from accord.coder.files.patch_text import BadPatch
-from accord.coder.model_history import INTERRUPTED, Part, TextPart, ToolResult, ToolUse, result_message
+from accord.coder.model_history import (
+    INTERRUPTED,
+    Part,
+    TextPart,
+    ToolResult,
+    ToolUse,
+    result_message,
+    text_of,
+)
 from accord.coder.models.model import ToolSpec
 from accord.coder.tools.patch_calls import calls_of_patch, patch_of
 from accord.coder.tools.tool import PreparedCall, Report, Tool, ToolFailure, ToolOutcome, ToolProgress
@@ -354,6 +363,21 @@ class ToolRunner:
             return await _refuse(use, f"{tool.name} failed because of an internal error.", output, tool.name)
 
     async def _run(self, prepared: _PreparedUse, output: TurnOutput) -> ToolResult:
+        """Run a call, in a span of its own."""
+        use, tool = prepared.use, prepared.tool
+        with telemetry.operation("execute_tool", tool.name) as operation:
+            result = await self._run_prepared(prepared, output)
+            if operation is not None:
+                is_external = tool.category == "external"
+                tool_type = "extension" if is_external else "function"
+                operation.set(tool_name=tool.name, tool_call_id=use.id, tool_type=tool_type)
+                operation.set_content("tool_call_arguments", lambda: use.arguments)
+                operation.set_content("tool_call_result", lambda: text_of(result))
+                if result.failed:
+                    operation.end("tool_error")
+        return result
+
+    async def _run_prepared(self, prepared: _PreparedUse, output: TurnOutput) -> ToolResult:
         use, tool, call = prepared
         hook_context = ""
         if self._hooks is not None:

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from msgspec import UNSET
 
+from accord import telemetry
 from accord.client.prompt_turn import final_text_chunk
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
@@ -96,6 +97,11 @@ def _start_turn(
     _notify_turn(client, session, {"state": "started"})
 
     token_watch = gateway.watch_turn(session, client.rights)
+    agent_name = session.agent.name
+    # The trace context of the client goes to the agent unchanged.
+    operation = telemetry.start("invoke_agent", agent_name, client=True, parent=params.meta)
+    if operation is not None:
+        operation.set(agent_name=agent_name, conversation_id=session.id)
 
     def on_cancel() -> None:
         session.turn_requests.cancel_turn(turn)
@@ -113,6 +119,8 @@ def _start_turn(
         except (RpcError, BadAnswer, ConnectionClosed) as error:
             failure = rpc_error(error)
             session.end_turn(turn_failed(failure), turn)
+            if operation is not None:
+                operation.end(failure)
             call.fail(error)
             data = {"data": failure.data} if failure.has_data else {}
             members["error"] = {"code": failure.code, "message": failure.message, **data}
@@ -130,6 +138,9 @@ def _start_turn(
     def end_turn(response: OfficialMessage) -> None:
         event = turn_ended_event(response.value)
         session.end_turn(event, turn)
+        if operation is not None:
+            operation.set(response_finish_reasons=[event.stop_reason or event.raw_reason])
+            operation.end()
         call.answer(response.body)
         report_end({"state": "ended", "stopReason": event.stop_reason or event.raw_reason})
 
