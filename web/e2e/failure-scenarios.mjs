@@ -35,7 +35,8 @@ export const FAILURE_SCENARIOS = {
     await other.prompt.waitFor();
     await tab.send("crash");
     for (const client of [tab, other]) {
-      await client.waitForText("The turn failed");
+      await client.waitForText("The agent crashed.");
+      await client.page.getByText("Details", { exact: true }).click();
       await client.page.locator(".stderr-tail").getByText("the model host is not reachable <b>").waitFor();
     }
     await tab.page.getByRole("button", { name: "Try again" }).click();

@@ -82,3 +82,16 @@ test("renders a long text in several frames", async () => {
   await vi.waitFor(() => expect(texts()).toEqual(lines), { timeout: 200_000 });
   render(null, root);
 }, 30_000);
+
+test("names the host of a link whose text is the address of another one", () => {
+  const target = (markdown: string) => /<code class="md-target">(.*?)<\/code>/.exec(renderMarkdown(markdown))?.[1];
+  expect(target("[https://github.com/a](https://evil.example/a)")).toBe("evil.example");
+  expect(target("[**github.com**](https://evil.example/)")).toBe("evil.example");
+  expect(target("[me@example.org](mailto:me@evil.example)")).toBe("evil.example");
+  expect(target("[github.com](https://github.com/a)")).toBeUndefined();
+  expect(target("[github.com](https://www.github.com/a)")).toBeUndefined();
+  expect(target("[README.md](https://example.org/README.md)")).toBeUndefined();
+  expect(target("[the docs](https://example.org)")).toBeUndefined();
+  expect(target("[file.ts line 3](https://example.org)")).toBeUndefined();
+  expect(target("https://example.org/path")).toBeUndefined();
+});

@@ -37,3 +37,10 @@ export function relativePath(path: string, folder: string): string {
   const base = folder.endsWith("/") ? folder : `${folder}/`;
   return path.startsWith(base) ? path.slice(base.length) : path;
 }
+
+/** How long something takes, such as `12 s` or `3 min 5 s`; nothing for less than a second. */
+export function duration(milliseconds: number): string {
+  const seconds = Math.floor(milliseconds / 1000);
+  if (seconds < 1) return "";
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}

@@ -16,7 +16,9 @@ const marked = new Marked({
       const inner = this.parser.parseInline(tokens);
       const url = safeLink(href);
       if (url === null) return `${inner} <code>${escapeHtml(href)}</code>`;
-      return `<a href="${escapeHtml(url)}"${title ? ` title="${escapeHtml(title)}"` : ""}>${inner}</a>`;
+      const link = `<a href="${escapeHtml(url)}"${title ? ` title="${escapeHtml(title)}"` : ""}>${inner}</a>`;
+      const host = misleadingHost(plainInline(tokens), url);
+      return host === null ? link : `${link} <code class="md-target">${escapeHtml(host)}</code>`;
     },
     // Loading an external image would tell its server about the reader, so it becomes a link.
     image({ href, text }: Tokens.Image) {
@@ -35,6 +37,26 @@ const marked = new Marked({
     },
   },
 });
+
+/** A text that readers take for an address. */
+const ADDRESS = /^(?:https?:\/\/|mailto:)?(?:[^\s/@]+@)?((?:[\p{L}\p{N}-]+\.)+\p{L}{2,}|\d+(?:\.\d+){3})(?:[:/?#]|$)/iu;
+
+/** Names such as `notes.md` look like hosts, too: without more, only these are taken for one. */
+const COMMON_DOMAIN = /\.(?:com|org|net|io|dev|app|ai|co|gov|edu|de|fr|uk|eu|cn|jp)$/;
+
+/** The host that a link leads to, if its text names another one; otherwise null. */
+export function misleadingHost(text: string, url: string): string | null {
+  const [whole, shown] = ADDRESS.exec(text.trim())?.map((part) => part.toLowerCase()) ?? [];
+  if (whole === shown && !COMMON_DOMAIN.test(shown ?? "")) return null;
+  const target = new URL(url);
+  const host = target.protocol === "mailto:" ? (target.pathname.split("@").at(-1) ?? "") : target.hostname;
+  if (shown === undefined || shown === host || `www.${shown}` === host || shown === `www.${host}`) return null;
+  return host;
+}
+
+function plainInline(tokens: Tokens.Generic[]): string {
+  return tokens.map((token) => (token.tokens ? plainInline(token.tokens) : String(token["text"] ?? ""))).join("");
+}
 
 export interface MarkdownBlock {
   raw: string;

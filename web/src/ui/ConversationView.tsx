@@ -9,6 +9,7 @@ import {
   type TurnEnd,
 } from "../state/conversation.ts";
 import { useGateway } from "../state/gateway.ts";
+import { duration } from "../text/format.ts";
 import type { Session } from "../state/session.ts";
 import { ContentBlocks, Markdown } from "./ContentBlocks.tsx";
 import { Icon, StderrTail } from "./elements.tsx";
@@ -100,9 +101,15 @@ function EmptyConversation() {
 function TurnStatus({ session }: { session: Session }) {
   const waiting = session.requests.value.length > 0;
   const text = session.cancelling.value ? "Canceling…" : waiting ? "Waiting for you" : "Working…";
+  const [since] = useState(Date.now());
+  const [now, setNow] = useState(since);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
   return (
     <p class="turn-status">
-      <span class="pulse" /> {text}
+      <span class="pulse" /> {text} <span class="turn-time">{duration(now - since)}</span>
     </p>
   );
 }
@@ -224,6 +231,14 @@ const TURN_ENDS: Record<string, string> = {
   interrupted: "The turn was interrupted. What the agent did until then is shown above.",
 };
 
+/** A turn that failed because the agent's program ended. */
+const AGENT_ENDED = /was not answered:|ended with|exited with|was killed/i;
+
+function plainEnd(end: TurnEnd): string {
+  if (end.reason === "error" && AGENT_ENDED.test(end.error ?? "")) return "The agent crashed.";
+  return TURN_ENDS[end.reason] ?? `The turn ended: ${end.reason}`;
+}
+
 /** Ends after which the same prompt may well succeed. */
 const RETRIED_ENDS = new Set(["error", "interrupted"]);
 
@@ -233,11 +248,14 @@ function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
   const canRetry = isLast && RETRIED_ENDS.has(end.reason) && !readOnly.value && !session.onlyReadable.value;
   return (
     <aside class={`divider ${end.reason === "error" || end.reason === "refusal" ? "failed" : ""}`}>
-      <span>
-        {TURN_ENDS[end.reason] ?? `The turn ended: ${end.reason}`}
-        {end.error && end.reason !== "interrupted" && `: ${end.error}`}
-      </span>
-      <StderrTail text={end.stderrTail} />
+      <span>{plainEnd(end)}</span>
+      {end.reason !== "interrupted" && (end.error || end.stderrTail) && (
+        <details class="collapsible">
+          <summary>Details</summary>
+          {end.error && <p>{end.error}</p>}
+          <StderrTail text={end.stderrTail} />
+        </details>
+      )}
       {canRetry && !session.running.value && (
         <button type="button" class="small" onClick={() => session.tryAgain()}>
           Try again
