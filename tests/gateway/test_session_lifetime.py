@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from tests.gateway.gateway_harness import DrivenClient, GatewayHarness, gateway_harness, open_session
+from tests.gateway.held_book import HeldBook
 from tests.gateway.test_shared_sessions import CALL, OPTIONS
 
+from accord.errors import StoreError
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits
@@ -361,3 +363,26 @@ async def test_a_client_that_joins_gets_every_update_once_and_in_order(
             while len(seen) < 400:
                 seen.append((await client.update())["toolCallId"])
             assert seen == wanted
+
+
+class UndeletableBook(HeldBook):
+    """Its storage does not answer when a session is deleted."""
+
+    async def delete(self, agent: str, session_id: str) -> bool:
+        raise StoreError("no storage answers")
+
+
+async def test_a_session_that_cannot_be_deleted_says_so_and_the_agent_s_error_is_kept(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(book=UndeletableBook(), audit=audit) as harness:
+        client = await harness.client()
+        resume = client.ask("session/resume", {"sessionId": "s9", "cwd": str(tmp_path), "mcpServers": []})
+        harness.agent.refuse(await harness.agent.until_method("session/resume"), -32002, "unknown session")
+        harness.agent.refuse(await harness.agent.until_method("session/load"), -32002, "unknown session")
+        assert (await client.answer_to(resume))["error"]["message"] == "unknown session"
+        await open_session(harness, client, tmp_path)
+        deleting = client.ask("session/delete", {"sessionId": "s1"})
+        harness.agent.reply(await harness.agent.until_method("session/delete"), {})
+        error = (await client.answer_to(deleting))["error"]
+        assert error["message"] == "the session is not deleted: no storage answers; try again"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from accord.clock import with_timeout
-from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse
+from accord.errors import AccordError, InvalidParams, NotFound, RpcError, SessionInUse, StoreError
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.contracts import SessionOwner
 from accord.gateway.upstream import Upstream
@@ -167,6 +167,8 @@ async def delete(client: "GatewayClient", call: "ClientCall") -> None:
         await gateway.book.delete(agent.name, params.session_id)
     except SessionInUse as error:
         raise RpcError(str(error)) from None
+    except StoreError as error:
+        raise RpcError(f"the session is not deleted: {error}; try again") from None
     gateway.overview.notify_removed(agent.name, params.session_id, folders)
     call.answer(b"{}")
 

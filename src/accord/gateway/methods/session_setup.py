@@ -342,8 +342,7 @@ async def _load(
     if failure is None:
         return session, load.remaining
     if known_session is None:
-        gateway.sessions.forget(session)
-        await gateway.book.delete(agent.name, session.id)
+        await _remove_unopened(client, session)
         raise failure
     gateway.change_folders(session, earlier_folders)
     if load.replayed:  # replaying the log now would repeat the part that was sent
@@ -442,10 +441,19 @@ async def _open_for_resume(client: "GatewayClient", params: ResumeSessionRequest
         try:
             await reopen(client, session)
         except BaseException:
-            gateway.sessions.forget(session)
-            await gateway.book.delete(agent.name, session.id)
+            await _remove_unopened(client, session)
             raise
         return session
+
+
+async def _remove_unopened(client: "GatewayClient", session: LiveSession) -> None:
+    """Remove a session that its agent did not open."""
+    gateway = client.gateway
+    gateway.sessions.forget(session)
+    try:
+        await gateway.book.delete(session.agent.name, session.id)
+    except StoreError as error:
+        gateway.log_warning("session %s of %s stays in the list: %s", session.id, session.agent.name, error)
 
 
 def _session_not_found(session_id: str) -> NotFound:
