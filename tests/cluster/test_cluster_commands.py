@@ -18,7 +18,7 @@ from accord.cluster.settings import ClusterSettings
 def settings(server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterSettings:
     """The settings of a cluster that no other test uses; serve.json has them."""
     monkeypatch.setenv("ACCORD_HOME", str(tmp_path / "home"))
-    settings = server.settings(node="b1", monitors=())
+    settings = server.settings(node="b1", monitors=(), labels={"zone": "a"})
     file = tmp_path / "home" / "config" / "serve.json"
     file.parent.mkdir(parents=True)
     file.write_bytes(msgspec.json.encode({"cluster": settings}))
@@ -57,6 +57,8 @@ def test_status_and_check_show_nodes_and_what_is_wrong(
         async with run_node(settings, ["claude"]) as node:
             node.book.open_log("claude", "s1", "/project", new=True)
             assert node.unready == ""
+            assert await asyncio.to_thread(main, ["cluster", "status"]) == 0
+            assert "zone=a" in capsys.readouterr().out
             assert any(metric.name == "accord_cluster_sessions" for metric in node.metrics())
             await node.book.aclose()
             assert await asyncio.to_thread(main, ["cluster", "status"]) == 0

@@ -1,16 +1,20 @@
 """Forged messages and entries of another node: nothing is written elsewhere, and nothing foreign is shown."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.cluster.nats_servers import RunningServer
-from tests.cluster.test_many_nodes import running_node
-from tests.gateway.gateway_harness import open_session
+from tests.cluster.nats_servers import RunningServer, nats_server
+from tests.cluster.test_many_nodes import prompt_and_answer, running_node
+from tests.gateway.gateway_harness import GatewayHarness, open_session
 from tests.patience import PATIENCE
 
+from accord.cluster.cluster_node import ClusterNode, run_node
+from accord.cluster.connection import NatsUnavailable
 from accord.cluster.jetstream import BucketEntry
 from accord.cluster.link_message import (
     AttachedLog,
@@ -25,8 +29,30 @@ from accord.cluster.link_message import (
 )
 from accord.cluster.nodes import NodeEntry, decoded_node
 from accord.cluster.session_index import index_key
+from accord.gateway.gateway import Gateway
 from accord.schema.codec import encode
 
+_USERS = """
+authorization {
+  users: [
+    { user: node, password: n }
+    { user: front, password: f, permissions: { subscribe: ">", publish: [%s] } }
+  ]
+}
+"""
+FRONT_PUBLISHES = (
+    "$JS.API.STREAM.INFO.*",
+    "$JS.API.STREAM.MSG.GET.*",
+    "$JS.API.DIRECT.GET.>",
+    "acc.node.>",
+    "acc.audit.front",
+    "_INBOX.>",
+    "$KV.acc_nodes.front",
+    "$KV.acc_tokens.used.*",
+    "$KV.acc_browsers.>",
+    "$KV.acc_tickets.>",
+)
+"""What the page about clusters says a front needs."""
 HOSTILE_TOKENS = ("*", ">", "a.b", "a b", "a\n", "a\r\nPUB x 0", "", "a" * 200, "ä")
 
 
@@ -110,3 +136,36 @@ async def test_a_node_cannot_show_the_log_of_another_session(server: RunningServ
         assert not link.alive
         notice = await asyncio.wait_for(client.update(), PATIENCE)
         assert notice["title"] == "Node a does not answer"
+
+
+async def test_a_front_with_few_rights_serves_clients_and_writes_no_log(tmp_path: Path) -> None:
+    publishes = ", ".join(f'"{subject}"' for subject in FRONT_PUBLISHES)
+    for name in ("node", "front"):
+        (tmp_path / name).write_text(name[0])
+    with nats_server(tmp_path / "nats", more=_USERS % publishes) as server:
+        settings = server.settings(prefix="acc", user="node", password_file=str(tmp_path / "node"))
+        limited = msgspec.structs.replace(settings, user="front", password_file=str(tmp_path / "front"))
+        async with running_node(settings, tmp_path, "a") as a:
+            limited = msgspec.structs.replace(limited, node="front", front=True)
+            async with run_node(limited, []) as front, gateway_without_agents(front) as harness:
+                router = await front.serve(harness.gateway)
+                harness.opener, harness.rights = router, a.harness.rights
+                client = await harness.client()
+                asked = client.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+                await a.harness.agent.answer_new_session("s1")
+                await client.answer_to(asked)
+                assert await prompt_and_answer(a, client, ["one"]) == ["one"]
+                for subject in ("acc.log.00.x", "acc.line.a.b.c", "$KV.acc_index.x", "$KV.acc_nodes.a"):
+                    with pytest.raises(NatsUnavailable):
+                        await front.connection.request(subject, b"", seconds=0.2)
+                await front.stop_serving()
+                await front.book.aclose()
+
+
+@asynccontextmanager
+async def gateway_without_agents(node: ClusterNode) -> AsyncGenerator[GatewayHarness]:
+    gateway = Gateway([], node.book, fence=node.fence)
+    try:
+        yield GatewayHarness(gateway, [], asyncio.Event())
+    finally:
+        await gateway.aclose()

@@ -49,11 +49,14 @@ def _status(arguments: Sequence[str]) -> int:
     )
     if report.nodes:
         print()
-        rows = [("NODE", "STATE", "RENEWED", "SESSIONS", "AGENTS", "VERSION")]
+        has_labels = any(node.labels for node in report.nodes)
+        rows = [("NODE", "STATE", "RENEWED", "SESSIONS", "AGENTS", "VERSION", *["LABELS"] * has_labels)]
         for node in report.nodes:
             renewed = "-" if node.renewed_seconds is None else f"{node.renewed_seconds:.0f} s ago"
             agents = ", ".join(map(visible, node.agents)) or "-"
-            rows.append((node.node, node.state, renewed, str(node.sessions), agents, visible(node.version)))
+            labels = ", ".join(f"{visible(name)}={visible(text)}" for name, text in node.labels.items())
+            cells = (visible(node.node), node.state, renewed, str(node.sessions), agents)
+            rows.append((*cells, visible(node.version), *[labels] * has_labels))
         print_table(rows)
     print()
     print(_streams_line(report))

@@ -85,6 +85,7 @@ class NodeReport(Struct, frozen=True, rename="camel", omit_defaults=True):
     agents: tuple[str, ...] = ()
     version: str = ""
     sessions: int = 0
+    labels: dict[str, str] = {}
 
 
 class ClusterReport(Struct, frozen=True, rename="camel"):
@@ -232,7 +233,8 @@ async def _nodes(
         silent = age is not None and age > settings.times.renew * _ALIVE_RENEWALS
         working = "draining" if node.draining else "alive"
         state = "taken over" if not node.lives else "silent" if silent else working
-        nodes.append(NodeReport(node.node, state, age, node.agents, node.version, sessions.get(node.node, 0)))
+        owned = sessions.get(node.node, 0)
+        nodes.append(NodeReport(node.node, state, age, node.agents, node.version, owned, node.labels))
     versions = {node.version for node in nodes if node.state == "alive"}
     if len(versions) > 1:
         findings.append(f"The nodes run different versions: {', '.join(sorted(versions))}.")
