@@ -282,3 +282,17 @@ async def test_a_token_limited_to_folders_reaches_the_agent_only_through_its_ses
         assert (await client.answer_to(own))["result"] == {"fine": True}
         methods = [message.get("method") for message in harness.agent.received]
         assert not {"logout", "providers/list", "_vendor/read", "_vendor/note"} & set(methods)
+
+
+async def test_the_list_of_the_agent_is_not_offered(audit: AuditLog, tmp_path: Path) -> None:
+    """Clients see the list of the gateway, which has no archive and no subscriptions."""
+    sessions = {"list": {}, "archive": {}, "status": {}, "title": {}}
+    async with gateway_harness({"sessionCapabilities": sessions}, audit=audit) as harness:
+        client = harness.connect()
+        capabilities = (await client.initialize())["agentCapabilities"]["sessionCapabilities"]
+        assert "title" in capabilities
+        assert not {"archive", "status"} & capabilities.keys()
+        session = await open_session(harness, client, tmp_path)
+        for method in ("session/archive", "_session/rename", "_session/archive", "_session/list/subscribe"):
+            params = {"sessionId": session, "title": "x", "cwd": str(tmp_path)}
+            assert (await client.error(method, params))["code"] == -32601

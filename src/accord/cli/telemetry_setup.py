@@ -18,6 +18,9 @@ _SECONDS: Final = 2
 """How long an export may take by default: an unreachable collector must not delay the end of a command."""
 
 
+_EXPORTER_VARIABLES: Final = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")
+
+
 def set_up(command: str) -> None:
     """Configure the SDK. Without it, or with unusable settings, says so in one line and sends nothing."""
     try:
@@ -31,6 +34,8 @@ def set_up(command: str) -> None:
         print_stderr("OTEL_* is set, but nothing is sent; run: pip install 'accord[otel]'", command=command)
         return
     try:
+        if command == "chat" and "console" in map(os.environ.get, _EXPORTER_VARIABLES):
+            raise UsageError("the exporter console would write over the chat; use otlp")
         spans, values = _span_exporter(), _metric_exporter()
     except UsageError as error:
         print_stderr(f"telemetry is off: {error}", command=command)

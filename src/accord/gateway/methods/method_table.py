@@ -6,7 +6,15 @@ from accord.errors import RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import checked_params
 from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
-from accord.schema.methods import SESSION_STEERING
+from accord.schema.methods import (
+    SESSION_ARCHIVE,
+    SESSION_BATCH_GET,
+    SESSION_LIST_SUBSCRIBE,
+    SESSION_LIST_UNSUBSCRIBE,
+    SESSION_RENAME,
+    SESSION_STEERING,
+    SESSION_UNARCHIVE,
+)
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, MethodHandler
@@ -27,6 +35,14 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/delete": session_list.delete,
     **extension_methods.METHODS,
 }
+_NOT_SERVED: Final = frozenset(
+    (
+        *("session/archive", "session/unarchive", "session/status"),
+        *(SESSION_RENAME, SESSION_ARCHIVE, SESSION_UNARCHIVE, SESSION_BATCH_GET),
+        *(SESSION_LIST_SUBSCRIBE, SESSION_LIST_UNSUBSCRIBE),
+    )
+)
+"""Methods of the agent's own list of sessions. Clients see the gateway's list, which has no archive."""
 _READ_ONLY_METHODS: Final = frozenset(
     (
         "initialize",
@@ -60,6 +76,8 @@ class MethodTable:
             raise RpcError("this token is read-only", {"method": call.method}, code=NOT_ALLOWED)
         if call.method.startswith("_accord/"):
             return _METHODS.get(call.method)
+        if call.method in _NOT_SERVED:
+            return None
         session = call.client.sessions.get(call.session_id or "")
         call.params = checked_params(
             call.client.rights, call.method, call.params, None if session is None else session.cwd

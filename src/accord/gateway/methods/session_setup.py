@@ -117,11 +117,21 @@ def initialize_response(agent: HostedAgent, connection_id: str, rights: TokenRig
             resume=sessions.resume or SessionResumeCapabilities(),
             close=sessions.close or SessionCloseCapabilities(),
             delete=delete,
+            archive=UNSET,  # the gateway's own list has no archive
+            status=UNSET,
         ),
         meta={**(agent_capabilities.meta or {}), "accord": extensions},
     )
+    meta = {
+        name: value
+        for name, value in (agent.initialize_response.meta or {}).items()
+        if name != "sessionIndex"
+    }
     return structs.replace(
-        agent.initialize_response, protocol_version=PROTOCOL_VERSION, agent_capabilities=capabilities
+        agent.initialize_response,
+        protocol_version=PROTOCOL_VERSION,
+        agent_capabilities=capabilities,
+        meta=meta or UNSET,
     )
 
 
