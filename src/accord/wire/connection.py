@@ -89,22 +89,19 @@ class ReadWakeups:
         self.loop: asyncio.AbstractEventLoop = loop
         self.get_debug: Callable[[], bool] = loop.get_debug
         self.call_exception_handler: Callable[[dict[str, Any]], None] = loop.call_exception_handler
-        self._woken: list[tuple[Callable[..., object], Waiter[Any], Context]] | None = None
+        self.woken: list[tuple[Callable[..., object], Waiter[Any], Context]] | None = None
+        """The tasks that wait for the end of a read; None while there is no read."""
 
     def call_soon(self, callback: Callable[..., object], waiter: Waiter[Any], *, context: Context) -> None:
         """Called by a future that is done, with what continues its task."""
-        if self._woken is None:
+        if self.woken is None:
             self.loop.call_soon(callback, waiter, context=context)
         else:
-            self._woken.append((callback, waiter, context))
-
-    def begin_read(self) -> None:
-        """Collect the tasks that are woken from now on."""
-        self._woken = []
+            self.woken.append((callback, waiter, context))
 
     def end_read(self) -> None:
-        """Continue them; in the next iteration if the read itself was done by a task."""
-        woken, self._woken = self._woken, None
+        """Continue the tasks; in the next iteration if the read itself was done by a task."""
+        woken, self.woken = self.woken, None
         if not woken:
             return
         woken.reverse()
@@ -139,11 +136,9 @@ class PendingCall(Struct, Generic[T]):
             self.fail(BadAnswer(f"{self.method}: the response has neither result nor error"))
         elif not self.answer.done():
             try:
-                value = self.read(response.result)
+                self.answer.set_result(self.read(response.result))
             except Exception as error:  # noqa: BLE001 - the caller gets the error of its decoder
                 self.answer.set_exception(error)
-            else:
-                self.answer.set_result(value)
 
     def fail(self, error: Exception) -> None:
         """Give the caller this error instead of a response."""
@@ -302,7 +297,7 @@ class Connection:
     def frames(self, frames: list[Frame]) -> None:
         """Handle all frames of one read."""
         self.reads += 1
-        self._wakeups.begin_read()
+        self._wakeups.woken = []
         try:
             self._handle(frames)
         finally:
