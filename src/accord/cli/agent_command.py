@@ -65,8 +65,9 @@ def _check_model(text: str | None) -> None:
     provider, _, name = text.replace("/", ":").partition(":")
     if not (name.strip() and normalize_provider(provider) in PROVIDER_KINDS):
         from accord.coder.models import ModelRegistry
+        from accord.coder.models.agent_as_model import ACP
 
-        if ModelRegistry().find(text).provider == REHEARSAL:
+        if ModelRegistry().find(text).provider in (REHEARSAL, ACP):
             return
     from accord.extras import require
 

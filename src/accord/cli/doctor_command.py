@@ -261,6 +261,7 @@ def _check_store() -> DoctorFinding:
 def _check_search(config: "Config | None") -> DoctorFinding:
     """Say which search `web_search` would ask."""
     from accord.coder.models import ModelRegistry
+    from accord.coder.models.agent_as_model import ACP
     from accord.coder.models.model_name import REHEARSAL
     from accord.coder.tools.search_services import choose_search
     from accord.coder.user_config import WebConfig
@@ -270,7 +271,9 @@ def _check_search(config: "Config | None") -> DoctorFinding:
     try:
         models = ModelRegistry(config.models)
         model = models.choose().model
-        endpoint = None if model.provider == REHEARSAL else models.endpoints.get(model.provider, model.name)
+        endpoint = (
+            None if model.provider in (REHEARSAL, ACP) else models.endpoints.get(model.provider, model.name)
+        )
         if config.web.search == "off":
             found = choose_search(WebConfig(search="auto"), endpoint, os.environ)
             would = "would use" if found.service else "would find nothing"

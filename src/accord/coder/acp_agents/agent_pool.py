@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STOP_SECONDS: Final = 5.0
 """How long an agent may take to stop after a cancel, before its process is ended."""
 _BYPASS_MODES: Final = ("bypassPermissions", "full-access", "agent-full-access", "yolo", "auto", "dontAsk")
-_ASKING_MODES: Final = ("default", "ask", "agent", "manual")
+ASKING_MODES: Final = ("default", "ask", "agent", "manual")
 
 _LOG: Final = logging.getLogger("accord.coder")
 
@@ -153,7 +153,7 @@ async def _leave_bypass_mode(session: ClientSession) -> None:
     if settings.current_mode_id not in _BYPASS_MODES or not settings.modes:
         return
     ids = [mode.id for mode in settings.modes]
-    asking = next((mode for mode in _ASKING_MODES if mode in ids), None)
+    asking = next((mode for mode in ASKING_MODES if mode in ids), None)
     if asking is not None:
         with suppress(AccordError):
             await session.set_mode(asking)

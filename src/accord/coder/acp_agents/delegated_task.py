@@ -29,7 +29,7 @@ from accord.schema.content import (
     ToolCallChange,
     ToolCallContent,
 )
-from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk, Notice
+from accord.schema.updates import AgentMessageChunk, AgentThoughtChunk, Notice, UsageUpdate
 from accord.session.events import ToolCallChanged, TurnEnded
 from accord.session.tool_calls import ToolCallState
 
@@ -176,12 +176,19 @@ def tool_call_update(event: ToolCallChanged) -> ToolCall | ToolCallChange:
     )
 
 
-def request_usage(remote: ClientSession, ended: TurnEnded | None) -> RequestUsage:
-    """The tokens and the cost that the agent reports. A cost that it does not report is unknown."""
+def request_usage(
+    remote: ClientSession, ended: TurnEnded | None, before: UsageUpdate | None = None
+) -> RequestUsage:
+    """The tokens and the cost that the agent reports. A cost that it does not report is unknown.
+
+    `before` is what it had reported in its session before.
+    """
     counted = ended.usage if ended is not None else None
     total = remote.state.usage
     cost = total.cost if total is not None else None
     amount = cost.amount if cost and cost.currency == "USD" else None
+    if amount is not None and before is not None and before.cost:
+        amount = max(amount - before.cost.amount, 0.0)
     if not counted:
         return RequestUsage(0, 0, cost=amount)
     return RequestUsage(

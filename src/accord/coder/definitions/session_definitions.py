@@ -25,6 +25,7 @@ from accord.coder.tools.tool_context import UseSkill
 from accord.paths import config_folder
 
 if TYPE_CHECKING:
+    from accord.coder.acp_agents.agent_model import AgentModel
     from accord.coder.acp_agents.agent_pool import AgentPool
     from accord.coder.permissions.permission_gate import PermissionGate
     from accord.coder.session.coder_session import CoderSession
@@ -40,6 +41,7 @@ class SessionDefinitions:
         self._session = session
         self._gate = gate
         self._pool: AgentPool | None = None
+        self._agent_model: AgentModel | None = None
         self._external_lines: list[str] = []
 
     async def load(self) -> None:
@@ -59,6 +61,22 @@ class SessionDefinitions:
 
             self._pool = AgentPool(self._session)
         return self._pool
+
+    async def agent_model(self, name: str) -> "AgentModel":
+        """The agent that answers in place of a model."""
+        await asyncio.to_thread(import_module, "accord.coder.acp_agents.agent_model")
+        from accord.coder.acp_agents.agent_model import AgentModel
+
+        pool = self.pool()
+        await asyncio.to_thread(pool.load)
+        if self._agent_model is None or self._agent_model.name != name:
+            self._agent_model = AgentModel(pool, self._session, self._gate, name)
+        return self._agent_model
+
+    def conversation_rewound(self) -> None:
+        """Let the agent that answers begin anew: it cannot forget what was taken back."""
+        self._agent_model = None
+        self._session.use_remote_session(None)
 
     async def aclose(self) -> None:
         """End the other agents."""

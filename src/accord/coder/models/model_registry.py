@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.coder.library_imports import provider_loaded
+from accord.coder.models.agent_as_model import ACP, agent_as_model
 from accord.coder.models.credentials import provider_variable
 from accord.coder.models.endpoint_presets import PRESETS
 from accord.coder.models.endpoints import Endpoint, Endpoints, family_of
@@ -133,13 +134,15 @@ class ModelRegistry:
         return find_model(text, self.endpoints, current)
 
     def kind_of(self, name: ModelName) -> Kind | None:
-        """Return the kind of server, which decides the modules to load; None for the rehearsal."""
-        return None if name.provider == REHEARSAL else self.endpoints.get(name.provider, name.name).kind
+        """Return the kind of server, which decides the modules to load; None for others than models."""
+        return (
+            None if name.provider in (REHEARSAL, ACP) else self.endpoints.get(name.provider, name.name).kind
+        )
 
     def sees_images(self, name: ModelName) -> bool:
         """Return whether the model accepts images, by the configuration or its name. Sends no request."""
-        if name.provider == REHEARSAL:
-            return False
+        if name.provider in (REHEARSAL, ACP):
+            return name.provider == ACP
         images = self._facts(name).images
         return guess_vision(name.name) if images is None else images
 
@@ -154,6 +157,8 @@ class ModelRegistry:
             from accord.coder.models.rehearsal_model import RehearsalModel
 
             return RehearsalModel(self._facts(name).context or REHEARSAL_CONTEXT, named=named)
+        if name.provider == ACP:
+            return agent_as_model(name.name)
         if missing := missing_key(name.provider, self.endpoints):
             raise ModelError("auth", missing)
         endpoint = self.endpoints.get(name.provider, name.name)
@@ -180,7 +185,7 @@ class ModelRegistry:
         Raises ModelError, and UnknownModel for a name in the configuration.
         """
         model = await self.resolve(name, named=named)
-        if name.provider == REHEARSAL:
+        if name.provider in (REHEARSAL, ACP):
             return model
         fallbacks = [self.find(text) for text in self.config.fallback_models]
         others = [await self.resolve(other) for other in fallbacks if other != name and self._usable(other)]
@@ -191,7 +196,7 @@ class ModelRegistry:
 
         Raises UnknownModel.
         """
-        if self.config.small_model is None or model.provider == REHEARSAL:
+        if self.config.small_model is None or model.provider in (REHEARSAL, ACP):
             return model
         name = self.find(self.config.small_model)
         if name == (model.provider, model.name) or not self._usable(name):
@@ -210,6 +215,8 @@ class ModelRegistry:
         """Return the provider's models without a request: its last list, else those of the configuration."""
         if provider == REHEARSAL:
             return [AvailableModel(REHEARSAL, REHEARSAL, REHEARSAL_CONTEXT)]
+        if provider == ACP:
+            return []
         models = self._lists.cached(self.endpoints.get(provider))
         return self._configured(provider) if models is None else models
 
@@ -217,7 +224,7 @@ class ModelRegistry:
         """Return the provider's models: its own list, fetched in bounded time, else those of the
         configuration.
         """
-        if provider == REHEARSAL:
+        if provider in (REHEARSAL, ACP):
             return self.known_models(provider)
         models = await self._lists.get(self.endpoints.get(provider))
         return self._configured(provider) if models is None else models
@@ -236,6 +243,8 @@ class ModelRegistry:
 
         It may be smaller than the model's own, and is known only after the first request.
         """
+        if name.provider == ACP:
+            return None
         endpoint = self.endpoints.get(name.provider)
         if not endpoint.is_local:
             return None
@@ -316,19 +325,33 @@ def _missing_model(endpoints: Endpoints) -> str | None:
 
 def find_model(text: str, endpoints: Endpoints, current: str | None = None) -> ModelName:
     """Return the model of this name. A server's name alone means its default model. Raises UnknownModel."""
+    if (agent := _other_agent(text)) is not None and not endpoints.is_provider(ACP):
+        return agent
     provider = normalize_provider(text.strip().rstrip(":/"))
     if endpoints.is_provider(provider):
         if model := endpoints.default_model(provider) or _first_local_model(provider, endpoints):
             return ModelName(provider, model)
         raise UnknownModel(f"{provider} has no default model: name one, as {provider}:NAME")
-    # The rehearsal provider has one model, so a bare name cannot be another one of it.
-    if name := parse_model_name(text, endpoints.is_provider, None if current == REHEARSAL else current):
+    # The rehearsal provider has one model, and an agent is named in full: a bare name is none of them.
+    if name := parse_model_name(
+        text, endpoints.is_provider, None if current in (REHEARSAL, ACP) else current
+    ):
         return name
     provider_names = ", ".join([*endpoints.all_names, REHEARSAL])
     raise UnknownModel(
         f"{text!r} names no known provider ({provider_names}); use provider:name, or add your server with "
         "`accord agent --login NAME=URL`, [endpoints.NAME] in config.toml or NAME_BASE_URL"
     )
+
+
+def _other_agent(text: str) -> ModelName | None:
+    """The agent that `acp:NAME` names; None for other names."""
+    provider, separator, name = text.strip().replace("/", ":", 1).partition(":")
+    if provider.casefold() != ACP or not (separator or text.strip() == ACP):
+        return None
+    if not name.strip():
+        raise UnknownModel(f"{ACP}: name an agent of acp.json, as {ACP}:NAME")
+    return ModelName(ACP, name.strip())
 
 
 def _first_local_model(provider: str, endpoints: Endpoints) -> str | None:
@@ -349,7 +372,7 @@ def _first_local_model(provider: str, endpoints: Endpoints) -> str | None:
 
 def missing_key(provider: str, endpoints: Endpoints) -> str | None:
     """Return the message about the server's missing key; None if it has a key or needs none."""
-    if provider == REHEARSAL or endpoints.get(provider).ready:
+    if provider in (REHEARSAL, ACP) or endpoints.get(provider).ready:
         return None
     if variable := endpoints.ignored_key_variable(provider):
         return f"{provider}: you have signed out; sign in to use the key in {variable} again"

@@ -80,6 +80,14 @@ class UsageTotal(Struct):
         return UsageUpdate(max(used, 0), size, Cost(round(self.cost, 6), "USD") if is_known else UNSET)
 
 
+class RemoteSession(Struct):
+    """The session of another agent that answers for ours."""
+
+    agent: str
+    session_id: str
+
+
+REMOTE_RECORD: Final = "remote"
 CHOICES_RECORD: Final = "chosen"
 USAGE_RECORD: Final = "spent"
 SERVERS_RECORD: Final = "servers"
@@ -108,6 +116,7 @@ class StoredSessionState(Struct):
     mode: str | None = None
     choices: SessionChoices | None = None
     servers: list[str] | None = None
+    remote: RemoteSession | None = None
     context_tokens: int = 0
     """Tokens in the context, as last reported."""
 
@@ -125,6 +134,8 @@ class StoredSessionState(Struct):
                 self.usage.add(convert(record.value, RequestUsage, strict=False))
             elif record.kind == CHOICES_RECORD:
                 self.choices = convert(record.value, SessionChoices)
+            elif record.kind == REMOTE_RECORD:
+                self.remote = convert(record.value, RemoteSession | None)
             elif record.kind == SERVERS_RECORD:
                 self.servers = convert(record.value, list[str])
 
@@ -150,6 +161,7 @@ class CoderSession:
         self.model: ModelName = model
         self.model_is_named: bool = True
         """False for the rehearsal if it is used only because no model is set up."""
+        self.remote_session: RemoteSession | None = stored.remote
         self._named_by_client = stored.choices is not None and stored.choices.named
         self.effort: Effort | None = resources.config.models.effort
         self.history: ModelHistory = ModelHistory(journal, stored.messages)
@@ -278,6 +290,12 @@ class CoderSession:
         self.model = model
         self.model_is_named = True
         self.log_choices()
+
+    def use_remote_session(self, remote: RemoteSession | None) -> None:
+        """Remember the session of another agent that answers for this one; None forgets it."""
+        if remote != self.remote_session:
+            self.remote_session = remote
+            self.journal.record(REMOTE_RECORD, to_builtins(remote))
 
     def use_effort(self, effort: Effort | None) -> None:
         """Use this reasoning effort from the next request on."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
+from accord.coder.models.agent_as_model import ACP
 from accord.coder.models.model import EFFORTS, Effort
 from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import AvailableModel, UnknownModel, missing_key
@@ -78,7 +79,7 @@ def options(session: CoderSession) -> list[SessionConfigOption]:
             "model",
         )
     ]
-    if session.model.provider != REHEARSAL:
+    if session.model.provider not in (REHEARSAL, ACP):
         config_options.append(
             SessionConfigSelect(
                 EFFORT,
@@ -177,6 +178,7 @@ def _available_models(models: "ModelRegistry", first: str) -> Iterator[tuple[Mod
 def _model_option(name: ModelName, model: AvailableModel | None = None) -> SessionConfigSelectOption:
     title = name.name if model is None else model.title
     description = "A fixed script, no AI" if name.provider == REHEARSAL else name.provider
+    description = "Another agent" if name.provider == ACP else description
     if model is not None and model.details and name.provider != REHEARSAL:
         description = f"{description}: {model.details}"
     return SessionConfigSelectOption(str(name), title, description)

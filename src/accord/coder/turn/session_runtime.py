@@ -21,6 +21,7 @@ from accord.coder.model_history import (
     UserMessage,
     without_refused_prompt,
 )
+from accord.coder.models.agent_as_model import ACP
 from accord.coder.models.model import Model, ModelRequest, RequestUsage
 from accord.coder.models.model_name import ModelName
 from accord.coder.permissions.permission_gate import PermissionGate
@@ -60,7 +61,6 @@ from accord.schema.updates import PlanEntry
 from accord.session.events import MessageChanged
 
 if TYPE_CHECKING:
-    from accord.coder.acp_agents.agent_pool import AgentPool
     from accord.coder.hooks.session_hooks import SessionHooks
     from accord.coder.lsp.session_diagnostics import SessionDiagnostics
     from accord.coder.tools.search_services import SearchService
@@ -206,6 +206,8 @@ class SessionRuntime:
                 await turn.notice("Prompt blocked by a hook", blocked, severity="warning")
                 return "end_turn"
             parts = (*parts, *context)
+        if model.provider == ACP:
+            return await self._ask_agent(turn, model.name, parts, usage)
         earlier_messages = list(session.history.messages)
         await session.checkpoints.begin(session.prompt_id)
         session.history.add(UserMessage(parts))
@@ -214,9 +216,7 @@ class SessionRuntime:
         self._allow_temp_folder()
         self.definitions.allow_folders(session.history.messages)
         context = self.context(turn, model)
-        helper = await self.small_model(model)
-        helper_context = replace(context, sees_images=helper.sees_images)
-        delegate = create_delegate(self, turn, helper, helper_context, usage)
+        delegate = create_delegate(self, turn, await self.small_model(model), context, usage)
         context = replace(context, delegate=delegate, background=delegate.background)
         loop = self.agent_loop(turn, model, session.history, context, usage=usage)
         try:
@@ -230,6 +230,16 @@ class SessionRuntime:
             remaining = without_refused_prompt([*earlier_messages, UserMessage(parts)], len(earlier_messages))
             session.history.replace(remaining, "refused")
         return reason
+
+    async def _ask_agent(
+        self, turn: Turn, name: str, parts: tuple[Part, ...], usage: UsageTotal
+    ) -> StopReason:
+        """Let another agent answer the prompt, in place of a model."""
+        await self.session.checkpoints.begin(self.session.prompt_id)
+        await self.session.checkpoints.before_command()  # its changes of files are not known
+        await self._titles.set_first(turn)
+        agent = await self.definitions.agent_model(name)
+        return await agent.answer(turn, parts, usage)
 
     async def _mentions(self, turn: Turn, model: Model) -> list[Part]:
         """The resources of MCP servers that the prompt mentions."""
@@ -412,10 +422,6 @@ class SessionRuntime:
             return model
         return await self.definitions.model(session.agent, model, await self.small_model(model))
 
-    def agent_pool(self) -> "AgentPool":
-        """The processes of other agents that work for the session."""
-        return self.definitions.pool()
-
     async def small_model(self, model: Model) -> Model:
         """The cheaper model for summaries, titles and sub-agents, with `model` behind it; else `model`."""
         return await self.session.resources.models.small_model(model)
@@ -444,6 +450,7 @@ class SessionRuntime:
     def conversation_rewound(self) -> None:
         """Forget what the model knew from messages that were taken back."""
         self.read_files = ReadFiles()
+        self.definitions.conversation_rewound()
         self.prompt_builder.history_compacted()
 
     def mode_changed(self) -> None:

@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
+from accord.coder.models.agent_as_model import ACP
 from accord.coder.models.model import RequestUsage
 from accord.coder.models.model_name import REHEARSAL
 from accord.coder.models.remote_model import RemoteModel
@@ -20,7 +21,7 @@ async def session_search(runtime: "SessionRuntime") -> tuple[SearchService | Non
     resources, web = session.resources, session.resources.config.web
     environment = os.environ if resources.options.environment is None else resources.options.environment
     model = session.model
-    is_remote = model.provider != REHEARSAL and resources.options.resolver is None
+    is_remote = model.provider not in (REHEARSAL, ACP) and resources.options.resolver is None
     try:
         endpoint = resources.models.endpoints.get(model.provider, model.name) if is_remote else None
         choice = choose_search(web, endpoint, environment)

@@ -343,7 +343,7 @@ class TaskDelegate:
         if task.agent is not None and task.agent in self._context.external_agents:
             from accord.coder.acp_agents.delegated_task import DelegatedTask
 
-            pool, name = runtime.agent_pool(), self._context.external_agents[task.agent]
+            pool, name = runtime.definitions.pool(), self._context.external_agents[task.agent]
             other = DelegatedTask(pool, runtime.session, runtime.gate, self._turn, name)
             return await other.run(task, report, self._context, self._usage)
         if task.agent is not None:
