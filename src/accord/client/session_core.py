@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from accord import telemetry
 from accord.client import agent_connection
 from accord.client.agent_connection import Prompt, prompt_blocks
 from accord.client.agent_requests import SessionWorkspace
@@ -88,7 +89,11 @@ class SessionSetup:
     def new_request(self) -> NewSessionRequest:
         """The parameters of `session/new`."""
         return NewSessionRequest(
-            self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
+            self.cwd,
+            list(self.mcp_servers),
+            self._directories,
+            self.system_prompt or UNSET,
+            meta=telemetry.injected() or UNSET,
         )
 
     def load_request(self, session_id: str) -> LoadSessionRequest:

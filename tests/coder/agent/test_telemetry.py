@@ -147,10 +147,15 @@ async def test_a_failed_turn_has_its_error(harness: AgentHarness, recorded: Reco
 async def test_the_client_sends_its_context(recorded: Recorded) -> None:
     transport = RecordingTransport(ScriptedAgent([[say("Hello")]]).transport(), side="client")
     async with connect_transport(transport) as agent:
-        session = await agent.new_session(os.getcwd())
-        await session.ask("hi")
+        with telemetry.operation("invoke_agent", "of the program"):  # its own span
+            session = await agent.new_session(os.getcwd())
+            await session.ask("hi")
+    (created,) = transport.log.calls("session/new")
     (params,) = transport.log.calls("session/prompt")
-    span = next(span for name, span in recorded.spans.items() if name.startswith("invoke_agent"))
+    outer = recorded.spans.pop("invoke_agent of the program")
+    span = next(one for one in recorded.exporter.get_finished_spans() if one is not outer)
+    assert span.parent.span_id == outer.context.span_id
+    assert created["_meta"]["traceparent"].split("-")[2] == f"{outer.context.span_id:016x}"
     assert span.kind.name == "CLIENT"
     assert params["_meta"]["traceparent"].split("-")[1:3] == [
         f"{span.context.trace_id:032x}",
