@@ -41,7 +41,7 @@ sys.dont_write_bytecode = False
 
 # Only the last picture of a scroll or a fade matters to a test; each one takes as long as a small test.
 os.environ["TEXTUAL_ANIMATIONS"] = "none"
-os.environ["TEXTUAL_FPS"] = "15"
+os.environ["TEXTUAL_FPS"] = "6"
 
 # To collect tests creates millions of objects and no garbage. `pytest_collection_finish` enables it again.
 gc.disable()

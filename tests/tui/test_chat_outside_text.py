@@ -202,8 +202,9 @@ def test_no_widget_gets_text_that_is_parsed_as_markup() -> None:
     """Border texts come from `label`; widgets that parse markup by default are told not to."""
     found: list[str] = []
     for path in sorted(TUI.rglob("*.py")):
+        file = path.relative_to(TUI)
         for node in ast.walk(ast.parse(path.read_text())):
-            place = f"{path.relative_to(TUI)}:{getattr(node, 'lineno', 0)}"
+            place = f"{file}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 names = {target.attr for target in targets if isinstance(target, ast.Attribute)}
