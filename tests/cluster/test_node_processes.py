@@ -107,7 +107,11 @@ async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServ
             assert answer.text == "0 1 2 "
             assert session.state.node == "b"
             notices = [notice.title for notice in session.state.notices]
-            assert notices == ["Node a does not answer", "Moved to b; the turn was interrupted."]
+            assert notices == [
+                "Node a does not answer",
+                "Waiting for the lease of node a",
+                "Moved to b; the turn was interrupted.",
+            ]
             texts = [message.text for message in session.state.messages]
             assert texts == ["count 3", "0 1 2 ", "wait", "waiting", "count 3", "0 1 2 "]
 

@@ -181,6 +181,19 @@ class ClusterRouter:
             return True
         return not any(entry.node != self.node for entry in self._registry)
 
+    def lost_owner(self, agent: str, session_id: str, exclude: frozenset[str]) -> NodeEntry | None:
+        """The node of a session that is silent, while its lease still keeps others from its sessions."""
+        entry = self._book.index.find(agent, session_id)
+        owner = None if entry is None else self._registry.find(entry.node)
+        if entry is None or owner is None or (entry.node not in exclude and self._is_alive(entry.node)):
+            return None
+        return owner if owner.lives and owner.incarnation == entry.incarnation else None
+
+    @property
+    def lease_seconds(self) -> float:
+        """How long the lease of a node lasts after its last sign of life."""
+        return self._lease.times.lease
+
     def is_log_of(self, agent: str, session_id: str, log: str) -> bool:
         """Whether a log is the one of this session, as far as is known: a client sees what is in it."""
         entry = self._book.index.find_log(log)

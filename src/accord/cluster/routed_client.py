@@ -108,6 +108,8 @@ class RoutedClient(ClientFeatures):
         self._cursors: dict[str, FeedCursor] = {}
         self._subscriptions: dict[str, Raw] = {}
         """By method: what the client follows at its home node."""
+        self._awaited: set[tuple[str, str]] = set()
+        """The sessions and incarnations that the client was told to wait for."""
         self._numbers = count(1)
         self._own_numbers = count(1)
         self._closed = False
@@ -215,6 +217,11 @@ class RoutedClient(ClientFeatures):
         if session is not None and session.link is not None and session.link.alive:
             return session.link
         node = router.node_of_session(self.agent, session_id, exclude)
+        lost = router.lost_owner(self.agent, session_id, exclude)
+        if lost is not None and lost.node != node and (session_id, lost.incarnation) not in self._awaited:
+            self._awaited.add((session_id, lost.incarnation))
+            text = f"The session goes on {router.lease_seconds:g} seconds after its last sign of life."
+            self._show_notice(session_id, f"Waiting for the lease of node {lost.node}", text, "info")
         return self._link(node or router.node_for_new(self.agent, folders_of(params), exclude))
 
     def _home_node(self) -> str:
