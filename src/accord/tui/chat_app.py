@@ -26,6 +26,7 @@ from accord.tui.chat_types import ChatStart
 from accord.tui.prompt_box import Editor, recognize_alt_enter
 from accord.tui.session_tabs import MainScreen, SessionAttention, SessionTabs, TabBar, recognize_alt_digits
 from accord.tui.session_view import SessionView
+from accord.tui.theme import colors_of, readable_variables
 from accord.tui.transcript.transcript_view import TranscriptView
 
 if TYPE_CHECKING:
@@ -325,6 +326,13 @@ class ChatApp(App[int]):
         if name == AUTO_THEME:
             name = LIGHT if self._dark is False else DARK
         return {DARK: "textual-dark", LIGHT: "textual-light"}.get(name, name)
+
+    def get_css_variables(self) -> dict[str, str]:
+        variables = super().get_css_variables()
+        self.theme_variables = readable_variables(
+            variables, dark=self.current_theme.dark, colors=colors_of(self)
+        )
+        return self.theme_variables
 
     def watch_theme(self) -> None:
         self.call_after_refresh(self.restyle)

@@ -5,9 +5,10 @@ Loaded before the first paint: keep the client out.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.color import Color
+from rich.color import Color, ColorSystem
 from rich.style import Style
 from textual.content import Content
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 
+MIN_CONTRAST: Final = 4.5
+"""The contrast that WCAG AA asks for of text."""
+_STEPS: Final = 20
+TRUE_COLOR: Final = ColorSystem.TRUECOLOR
 _DIFF_LINE_SHARE: Final = 0.16
 """The share of green or red in the background of a changed line."""
 _DIFF_WORD_SHARE: Final = 0.34
@@ -59,8 +64,15 @@ class Palette:
         return self.added_words if sign == "+" else self.removed_words
 
     @classmethod
-    def from_theme(cls, variables: Mapping[str, str], *, dark: bool, diffs: str = "auto") -> "Palette":
-        """Return the palette for the color variables of a theme."""
+    def from_theme(
+        cls,
+        variables: Mapping[str, str],
+        *,
+        dark: bool,
+        diffs: str = "auto",
+        colors: ColorSystem = TRUE_COLOR,
+    ) -> "Palette":
+        """Return the palette for the color variables of a theme, readable with this number of colors."""
 
         def color(name: str, fallback: str) -> str:
             return _hex_color(variables.get(name, ""), fallback)
@@ -74,9 +86,28 @@ class Palette:
             color("warning", "#e5c07b"),
         )
         prompt = color("secondary", accent)
-        muted, faint = _blend(text, background, 0.62), _blend(text, background, 0.36)
+        code_share, prompt_share = (0.0, 0.0) if colors is ColorSystem.STANDARD else (0.05, 0.13)
+        plain = (
+            background,
+            color("surface", background),
+            color("panel", background),
+            _blend(text, background, code_share),
+            _blend(prompt, background, prompt_share),
+        )
+        # With 16 colors, a shade of a background is another color: only the signs tell lines apart.
+        shares = (0.0, 0.0) if colors is ColorSystem.STANDARD else (_DIFF_LINE_SHARE, _DIFF_WORD_SHARE)
+        changed = tuple(_blend(color, background, share) for share in shares for color in (good, bad))
+        backgrounds = (*plain, *changed)
+
+        def readable(value: str) -> str:
+            return readable_color(value, backgrounds, dark=dark, colors=colors)
+
+        text, accent, prompt = readable(text), readable(accent), readable(prompt)
+        muted, faint = readable(_blend(text, background, 0.62)), readable(_blend(text, background, 0.36))
+        added, removed, added_words, removed_words = changed
+        good, bad, warn = readable(good), readable(bad), readable(warn)
         code_tokens = {
-            name: Style(color=value)
+            name: Style(color=readable(value))
             for name, value in (_DARK_CODE_COLORS if dark else _LIGHT_CODE_COLORS).items()
         }
         return cls(
@@ -90,14 +121,14 @@ class Palette:
             warn=Style(color=warn),
             heading=Style(color=accent, bold=True),
             link=Style(color=accent, underline=True),
-            inline_code=Style(color=code_tokens["string"].color, bgcolor=_blend(text, background, 0.09)),
-            code_block=Style(bgcolor=_blend(text, background, 0.05)),
-            prompt=Style(color=text, bgcolor=_blend(prompt, background, 0.13)),
-            prompt_bar=Style(color=prompt, bgcolor=_blend(prompt, background, 0.13)),
-            added=Style(bgcolor=_blend(good, background, _DIFF_LINE_SHARE)),
-            removed=Style(bgcolor=_blend(bad, background, _DIFF_LINE_SHARE)),
-            added_words=Style(bgcolor=_blend(good, background, _DIFF_WORD_SHARE), bold=True),
-            removed_words=Style(bgcolor=_blend(bad, background, _DIFF_WORD_SHARE), bold=True),
+            inline_code=Style(color=code_tokens["string"].color, bgcolor=plain[3]),
+            code_block=Style(bgcolor=plain[3]),
+            prompt=Style(color=text, bgcolor=plain[4]),
+            prompt_bar=Style(color=prompt, bgcolor=plain[4]),
+            added=Style(bgcolor=added),
+            removed=Style(bgcolor=removed),
+            added_words=Style(bgcolor=added_words, bold=True),
+            removed_words=Style(bgcolor=removed_words, bold=True),
             code_tokens={
                 **code_tokens,
                 "comment": Style(color=muted, italic=True),
@@ -134,6 +165,42 @@ def _hex_color(value: str, fallback: str) -> str:
     return fallback if triplet is None else triplet.hex
 
 
+def contrast(color: str, background: str, colors: ColorSystem = TRUE_COLOR) -> float:
+    """The contrast of two #rrggbb colors by WCAG 2, as a terminal with so many colors shows them."""
+    return _contrast(_luminance(color, colors), _luminance(background, colors))
+
+
+def _contrast(first: float, second: float) -> float:
+    return (max(first, second) + 0.05) / (min(first, second) + 0.05)
+
+
+@lru_cache(maxsize=4096)
+def _luminance(color: str, colors: ColorSystem) -> float:
+    shown = Color.parse(color)
+    if colors is not TRUE_COLOR:
+        shown = shown.downgrade(colors)
+    channels = [channel / 255 for channel in shown.get_truecolor()]
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@lru_cache(maxsize=4096)
+def readable_color(
+    color: str, backgrounds: tuple[str, ...], *, dark: bool, colors: ColorSystem = TRUE_COLOR
+) -> str:
+    """The color, or one as close to it as needed for text on all these backgrounds (WCAG AA)."""
+    end = "#ffffff" if dark else "#000000"
+    behind = {_luminance(background, colors) for background in backgrounds}
+    for step in range(_STEPS + 1):
+        candidate = _blend(end, color, step / _STEPS)
+        luminance = _luminance(candidate, colors)
+        if all(_contrast(luminance, other) >= MIN_CONTRAST for other in behind):
+            return candidate
+    return end
+
+
 def _blend(color: str, background: str, share: float) -> str:
     """Mix two #rrggbb colors; `share` is that of the first."""
     channels = [
@@ -161,9 +228,46 @@ def app_of(widget: "Widget") -> "App[Any]":
     return widget.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
+_COLOR_SYSTEMS: Final = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT}
+_TEXT_VARIABLES: Final = ("primary", "warning", "error", "success")
+_palettes: dict[tuple[str, str, ColorSystem], Palette] = {}
+
+
 def palette_of(widget: "Widget") -> Palette:
     """Return the palette of the current theme."""
     app = app_of(widget)
-    return Palette.from_theme(
-        app.theme_variables, dark=app.current_theme.dark, diffs=getattr(app, "diffs", "auto")
-    )
+    diffs: str = getattr(app, "diffs", "auto")
+    colors = colors_of(app)
+    key = (app.theme, diffs, colors)
+    palette = _palettes.get(key)
+    if palette is None:
+        dark = app.current_theme.dark
+        palette = Palette.from_theme(app.theme_variables, dark=dark, diffs=diffs, colors=colors)
+        _palettes[key] = palette
+    return palette
+
+
+def colors_of(app: "App[Any]") -> ColorSystem:
+    """How many colors the terminal has."""
+    if app.is_headless:
+        return TRUE_COLOR  # there is no terminal
+    return _COLOR_SYSTEMS.get(app.console.color_system or "", TRUE_COLOR)
+
+
+def readable_variables(
+    variables: dict[str, str], *, dark: bool, colors: ColorSystem = TRUE_COLOR
+) -> dict[str, str]:
+    """The color variables of a theme, with readable colors for the text that CSS styles."""
+    names = ("background", "surface", "panel")
+    if colors is ColorSystem.STANDARD:  # the gray of 16 colors is too close to all others
+        variables = variables | dict.fromkeys(names, "#000000" if dark else "#ffffff")
+    hexes = (_hex_color(variables.get(name, ""), "") for name in names)
+    backgrounds = tuple(filter(None, hexes)) or ("#000000" if dark else "#ffffff",)
+    text = _hex_color(variables.get("foreground", ""), "#ffffff" if dark else "#000000")
+    found = {name: _hex_color(variables.get(name, ""), "") for name in _TEXT_VARIABLES}
+    found |= {"foreground": text, "text-muted": _blend(text, backgrounds[0], 0.62)}
+    return variables | {
+        name: readable_color(color, backgrounds, dark=dark, colors=colors)
+        for name, color in found.items()
+        if color
+    }
