@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sysconfig
 from contextlib import suppress
-from logging import getLogger
+from logging import DEBUG, WARNING, getLogger
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlsplit
@@ -198,7 +198,8 @@ class NatsServer:
                 self._domain.set_result(found[1])
         elif (found := _TROUBLE.search(line)) is not None:
             self._last_trouble = clean_line(found[1])[:300]
-            LOG.warning("%s: %s", PROGRAM, self._last_trouble)
+            joins = self._hub is not None and not self._domain.done()  # the error of a failure names it
+            LOG.log(DEBUG if joins else WARNING, "%s: %s", PROGRAM, self._last_trouble)
             if _REFUSED.search(self._last_trouble) and not self._domain.done():
                 self._domain.set_result("")  # trying again is useless
         elif line.startswith(f"{PROGRAM}:"):  # an error of its configuration
