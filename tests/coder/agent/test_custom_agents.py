@@ -100,9 +100,10 @@ async def test_an_agent_cannot_widen_the_mode_of_the_session(harness: AgentHarne
     text = "---\ndescription: Anything\npermissionMode: bypassPermissions\nmode: full-access\n---\nDo it.\n"
     own_agent(harness, "bold", text)
     model = ScriptedModel([delegate(agent="bold")], [use("bash", command="touch made")], ["No."], ["ok"])
-    async with harness.client(model=model, mode="read-only") as client:
-        await client.turn(await client.new_session(harness.cwd), "go")
-    assert "Permission denied" in results(model.requests[2])[0]
+    async with harness.client(model=model, mode="ask") as client:
+        question = await answered(client, await client.new_session(harness.cwd), "go", "reject_once")
+    assert question["toolCall"]["title"].startswith("Sub-agent: ")
+    assert results(model.requests[2])[0].startswith("Permission denied.")
     assert not (harness.project / "made").exists()
 
 

@@ -251,6 +251,21 @@ async def test_subagent_read_of_a_secret_needs_permission(harness: AgentHarness)
     assert "TOKEN" not in results(model.requests[2])[0]
 
 
+@pytest.mark.parametrize("mode", ["plan", "read-only"])
+async def test_subagent_reads_and_changes_nothing_in_a_reading_mode(harness: AgentHarness, mode: str) -> None:
+    (harness.project / "a.txt").write_text("alpha\n")
+    acts = [use("read_file", path="a.txt"), use("write_file", path="b.txt", content="hi")]
+    model = ScriptedModel([delegate()], acts, ["Read it."], ["ok"])
+    async with harness.client(model=model, capabilities=NO_CAPABILITIES) as client:
+        turns = await start(client, harness, mode)
+        await turns.run()
+    assert turns.asked == []
+    read, written = results(model.requests[2])
+    assert "alpha" in read
+    assert written.startswith("Permission denied.")
+    assert not (harness.project / "b.txt").exists()
+
+
 async def test_subagent_cannot_start_subagents(harness: AgentHarness) -> None:
     model = ScriptedModel([delegate()], [delegate("deeper")], ["Then not."], ["ok"])
     async with harness.client(model=model, capabilities=NO_CAPABILITIES) as client:

@@ -299,7 +299,7 @@ class PermissionGate:
 
     def _decide_once(self, request: ActionRequest, subject: CallSubject) -> Decision:
         decision = self.policy.decide(request)
-        if subject.asks_itself and decision.effect == "ask" and decision.rule == f"mode {request.mode}":
+        if subject.asks_itself and decision.effect != "allow" and decision.rule == f"mode {request.mode}":
             decision = Decision("allow", "each act of the sub-agent needs its own permission", "sub-agent")
         is_open_command = request.command is not None and not subject.sandboxed
         if is_open_command and decision.effect != "deny" and self._sandbox.unavailable_reason:
