@@ -24,7 +24,7 @@ from accord.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from accord.coder.session.coder_session import CoderSession
 
-STOP_SECONDS: Final = 5.0
+STOP_SECONDS: Final = 3.0
 """How long an agent may take to stop after a cancel, before its process is ended."""
 _BYPASS_MODES: Final = ("bypassPermissions", "full-access", "agent-full-access", "yolo", "auto", "dontAsk")
 ASKING_MODES: Final = ("default", "ask", "agent", "manual")
@@ -107,10 +107,13 @@ class AgentPool:
         await asyncio.gather(*(self._end(name) for name in list(self._running)))
 
     async def _end(self, name: str) -> None:
-        agent = self._running.pop(name, None)
-        if agent is not None:
-            with suppress(AccordError):
-                await agent.aclose()
+        agent = self._running.get(name)
+        if agent is None:
+            return
+        with suppress(AccordError):
+            await agent.aclose()
+        if self._running.get(name) is agent:  # kept until now: `aclose` waits for its end as well
+            del self._running[name]
 
     async def _agent(self, name: str) -> RemoteAgent:
         """The running agent; starts it first if needed."""
