@@ -149,3 +149,18 @@ def test_the_doctor_names_the_web_search_that_would_be_used(
     configure(home, '[web]\nsearch = "auto"\n')
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     assert doctor()["search"] == "ready      the search of anthropic, billed by it"
+
+
+def test_the_doctor_names_skills_and_agents_and_files_that_cannot_be_used(home: Path) -> None:
+    for name, text in {"pdf": "---\ndescription: D\n---\nP", "broken": "no header"}.items():
+        file = home / "config" / "skills" / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    agent = home / "config" / "agents" / "reviewer.md"
+    agent.parent.mkdir()
+    agent.write_text("---\ndescription: D\n---\nP")
+    lines = run_accord("doctor").stdout.splitlines()
+    assert "skills     1          pdf" in lines
+    assert "sub-agents 1          reviewer" in lines
+    [remark] = [line for line in lines if line.startswith("skills     remark")]
+    assert "broken/SKILL.md`: it does not begin with a `---` header" in remark

@@ -343,7 +343,7 @@ def _check_definitions(kind: str) -> list[DoctorFinding]:
     from accord.safe_text import visible
 
     found = SkillSet() if kind == "skills" else AgentSet()
-    name = "skills" if kind == "skills" else "agent.md"
+    name = "skills" if kind == "skills" else "sub-agents"
     found.load(os.getcwd())
     if not found.usable and not found.waiting and not found.problems:
         return []

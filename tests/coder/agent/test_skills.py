@@ -130,6 +130,22 @@ async def test_a_skill_is_a_command_with_arguments(harness: AgentHarness, home: 
         assert "`Bash(git:*) Read`. This is not granted." in told
 
 
+async def test_a_loaded_session_knows_its_skills(harness: AgentHarness, home: Path) -> None:
+    folder = home / ".agents" / "skills"
+    put(folder, "pdf", SKILL.replace("---\nHow", "user-invocable: false\n---\nHow"))
+    form = put(folder, "pdf", "A form\n", "form.md")
+    async with harness.client(model=ScriptedModel([use("skill", name="pdf")])) as client:
+        session = await client.new_session(harness.cwd)
+        assert "pdf" not in await offered(client), "only the model may start it"
+        await client.turn(session, "go")
+    model = ScriptedModel([use("skill", name="pdf"), use("read_file", path=str(form))])
+    async with harness.client(model=model) as client:
+        await client.call("session/load", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
+        await client.turn(session, "go on")
+    assert "loaded already" in results(model)[-2]
+    assert "A form" in results(model)[-1]
+
+
 async def test_allowed_tools_permit_nothing(harness: AgentHarness, home: Path) -> None:
     put(home / ".agents" / "skills", "shell", SKILL.replace("---\nHow", "allowed-tools: Bash\n---\nHow"))
     model = ScriptedModel([use("skill", name="shell")], [use("bash", command="touch made")])

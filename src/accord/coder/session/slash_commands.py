@@ -243,7 +243,8 @@ async def run_mode(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
         return CommandReply(f"The mode is already `{mode.id}`.")
     await _change_mode(mode.id, turn, runtime)
     limit = "" if session.agent is None else f" It works in the mode `{session.mode}`."
-    return CommandReply(f"The mode is `{mode.id}` now. {mode.description}{limit}")
+    description = str(mode.description or "").rstrip(".")
+    return CommandReply(f"The mode is `{mode.id}` now. {description}.{limit}")
 
 
 async def run_plan(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply | ModelPrompt:
