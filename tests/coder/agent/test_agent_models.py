@@ -8,6 +8,7 @@ from tests.agent.agent_client import Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, choose, configure
 from tests.coder.agent.test_acp_subagents import helper
 from tests.coder.agent.test_command_files import prompt_text
+from tests.coder.agent.test_prompts_during_turn import steer
 
 OTHER = {"ACCORD_MODEL": "acp:helper"}
 ANSWER = """
@@ -210,6 +211,39 @@ async def test_an_unknown_or_untrusted_agent_is_one_line(harness: AgentHarness) 
         assert "acp:nobody" in await prompt_text(client, session, "/model acp:nobody")
         assert "unknown agent 'nobody'" in await failed(client, session, "go")
         assert "name an agent of acp.json" in await prompt_text(client, session, "/model acp:")
+
+
+async def test_a_message_during_its_turn_is_its_next_prompt(harness: AgentHarness) -> None:
+    go = harness.home / "go"
+    helper(
+        harness,
+        f"""
+await turn.say(f"You said: {{task}}. ")
+while task == "one" and not os.path.exists({str(go)!r}):
+    await asyncio.sleep(0.01)
+""",
+    )
+    async with harness.client(environment=OTHER) as client:
+        session = await client.new_session(harness.cwd)
+        id = client.prompt(session, "one")
+        await client.update("agent_message_chunk")
+        answer = await client.raw.answer_to(steer(client, session, "two"))
+        assert answer["result"] == {"outcome": "injected"}
+        go.write_text("")
+        updates, result = await client.turn_of(id)
+    assert said(updates) == "You said: two. "
+    assert result["stopReason"] == "end_turn"
+
+
+async def test_a_limit_of_the_cost_holds_for_an_agent_that_reports_none(harness: AgentHarness) -> None:
+    configure(harness, f"{SANDBOX_OFF}[session]\ncost = 1\n")
+    helper(harness, ANSWER)
+    async with harness.client(environment=OTHER) as client:
+        session = await client.new_session(harness.cwd)
+        assert await prompt_text(client, session, "one") == "You said: one"
+        updates, result = await client.turn(session, "two")
+        assert result["stopReason"] == "max_turn_requests"
+        assert "the price of the model is unknown" in said(updates)
 
 
 async def test_cancel_reaches_the_agent(harness: AgentHarness) -> None:

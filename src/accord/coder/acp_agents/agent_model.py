@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.coder.permissions.permission_gate import PermissionGate
 
+TakeMessages = Callable[[], list[list[ContentBlock]]]
+"""Takes, and logs, what the user has sent during the turn."""
+
 _EARLIER_CHARS: Final = 40_000
 """How much of the conversation before it an agent is told."""
 _READING_MODES: Final = ("plan", "read-only", "readonly")
@@ -50,7 +53,9 @@ class AgentModel:
         self._calls: dict[str, ToolCallScope] = {}
         self._ended: TurnEnded | None = None
 
-    async def answer(self, turn: "Turn", parts: Sequence[Part], usage: UsageTotal) -> StopReason:
+    async def answer(
+        self, turn: "Turn", parts: Sequence[Part], usage: UsageTotal, take_messages: TakeMessages
+    ) -> StopReason:
         """Let the agent answer a prompt, and what the user sends meanwhile. Raises ModelError."""
         session, history = self._session, self._session.history
         resources = session.resources
@@ -68,7 +73,7 @@ class AgentModel:
                 reason = await self._prompt(turn, remote, blocks, usage)
                 if reason != "end_turn" or session.steering.close_if_empty(turn):
                     return reason
-                parts = [TextPart(text) for text in map(_text_of, session.steering.take(turn))]
+                parts = [TextPart(text) for text in map(_text_of, take_messages())]
         finally:
             questions.turn = None
             for call in self._calls.values():

@@ -239,7 +239,7 @@ class SessionRuntime:
         await self.session.checkpoints.before_command()  # its changes of files are not known
         await self._titles.set_first(turn)
         agent = await self.definitions.agent_model(name)
-        return await agent.answer(turn, parts, usage)
+        return await agent.answer(turn, parts, usage, lambda: self._take_steering(turn))
 
     async def _mentions(self, turn: Turn, model: Model) -> list[Part]:
         """The resources of MCP servers that the prompt mentions."""
