@@ -34,9 +34,12 @@ STORED = """
 import os
 from pathlib import Path
 from accord.frontend.recording import RecordedSessions
+from accord.session import TurnEnded, TurnStarted
+from accord.schema import TextContent
 
 records = RecordedSessions.open()
 journal = records.journal("kept-session", agent="accord", cwd=os.getcwd())
+journal.append(TurnStarted([TextContent("hello")]), TurnEnded("end_turn"))
 records.store.commit()
 """
 
