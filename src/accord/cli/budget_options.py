@@ -57,7 +57,7 @@ def with_budgets(agent: "ConfiguredAgent", budgets: Mapping[str, float]) -> "Con
     """Return the agent with the limits on its command line. Raises UsageError for agents of others."""
     if not budgets:
         return agent
-    words = [f"{option_of(name)}={limit:g}" for name, limit in budgets.items()]
+    words = [f"{option_of(name)}={limit}" for name, limit in budgets.items()]
     if agent.uses_client_files or agent.config_location == "--url":
         raise UsageError(f"{words[0].partition('=')[0]} limits only Accord's own agent, not {agent.name}")
     return replace(agent, command=(*agent.start_command(), *words))

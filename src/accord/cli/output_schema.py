@@ -4,6 +4,7 @@ Imported on first use: it loads jsonschema.
 """
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable
@@ -23,6 +24,7 @@ _CODE_BLOCK: Final = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.DOTALL | re.
 _RETRY_PROMPT: Final = (
     "Your answer does not match the JSON Schema: {}. Answer again, with the JSON value alone."
 )
+_LOST: Final = "refers to {!r}, which is not in the file"
 
 
 class OutputMismatch(AccordError):
@@ -34,24 +36,17 @@ class OutputSchema:
 
     def __init__(self, path: str) -> None:
         """Read the schema. Raises UsageError, or MissingExtra without jsonschema."""
-        try:
-            from jsonschema import SchemaError
-            from jsonschema.validators import validator_for
-            from referencing import Registry
-        except ImportError:
-            raise MissingExtra("agent", "--output-schema") from None
         schema: Any = _read_json(path)
         if not isinstance(schema, dict | bool):
             raise UsageError(f"--output-schema {path!r} is not a JSON Schema: it must be an object")
-        validator: Any = cast(Any, validator_for)(schema)
         try:
-            validator.check_schema(schema)
-        except SchemaError as error:
-            raise UsageError(
-                f"--output-schema {path!r} is not a JSON Schema: {_one_line(error.message)}"
-            ) from None
-        # An empty registry: references to other addresses are never fetched.
-        self._validator: Any = validator(schema, registry=cast(Any, Registry)())
+            self._validator: Any = _create_validator(schema)
+        except ImportError:
+            raise MissingExtra("agent", "--output-schema") from None
+        except RecursionError:
+            raise UsageError(f"--output-schema {path!r} is nested too deeply") from None
+        except ValueError as error:
+            raise UsageError(f"--output-schema {path!r} {error}") from None
         self._text = json.dumps(schema, ensure_ascii=False)
         self._path = path
 
@@ -94,13 +89,52 @@ class OutputSchema:
             error: Any = cast(Any, exceptions).best_match(self._validator.iter_errors(value))
         except RecursionError:
             raise OutputMismatch("it is nested too deeply to be checked") from None
-        except Unresolvable as unresolvable:
-            raise UsageError(
-                f"--output-schema {self._path!r} refers to {unresolvable.ref!r}, which is not in the file"
-            ) from None
+        except OverflowError:
+            raise OutputMismatch("it has a number that is too large to be checked") from None
+        except Unresolvable as unresolvable:  # behind a reference to what is no schema
+            raise UsageError(f"--output-schema {self._path!r} {_LOST.format(unresolvable.ref)}") from None
         if error is not None:
             raise OutputMismatch(f"at {error.json_path}: {_one_line(error.message)}")
         return value
+
+
+def _create_validator(schema: Any) -> Any:
+    """Return a validator that loads no other file or address. Raises ValueError, which says why."""
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    if isinstance(schema, dict) and not isinstance(cast(Any, schema).get("$schema", ""), str):
+        raise ValueError("is not a JSON Schema: $schema must be a string")
+    kind: Any = cast(Any, validator_for)(schema)
+    try:
+        kind.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"is not a JSON Schema: {_one_line(error.message)}") from None
+    resource: Any = cast(Any, Resource).from_contents(schema, default_specification=DRAFT202012)
+    registry: Any = cast(Any, Registry)().with_resource("", resource).crawl()
+    try:
+        _check_references(resource, registry.resolver_with_root(resource))
+    except Unresolvable as error:
+        raise ValueError(_LOST.format(error.ref)) from None
+    return kind(schema, registry=registry)
+
+
+def _check_references(resource: Any, resolver: Any) -> None:
+    """Look up each reference of a schema. Raises Unresolvable."""
+    from referencing.exceptions import Unresolvable
+
+    content: Any = resource.contents
+    reference: Any = cast(Any, content).get("$ref") if isinstance(content, dict) else None
+    if isinstance(reference, str):
+        try:
+            resolver.lookup(reference)
+        except (ValueError, TypeError):  # a name as the index of a list
+            raise Unresolvable(ref=reference) from None
+    for part in resource.subresources():
+        _check_references(part, resolver.in_subresource(part))
 
 
 def _read_json(path: str) -> Any:
@@ -112,7 +146,7 @@ def _read_json(path: str) -> Any:
     if len(data) > _MAX_SCHEMA_BYTES:
         raise UsageError(f"--output-schema {path!r} is larger than 1 MiB")
     try:
-        return json.loads(data)
+        return json.loads(data, parse_constant=_refuse_constant, parse_float=_read_float)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"--output-schema {path!r} is not JSON ({_one_line(str(error))})") from None
 
@@ -123,7 +157,7 @@ def _value_in(answer: str) -> Any:
     problem = "it is empty"
     for text in texts[:2]:
         try:
-            return json.loads(text, parse_constant=_refuse_constant)
+            return json.loads(text, parse_constant=_refuse_constant, parse_float=_read_float)
         except (ValueError, RecursionError) as error:
             problem = _one_line(str(error)) if text.strip() else problem
     raise OutputMismatch(f"it is not JSON ({problem})")
@@ -131,6 +165,12 @@ def _value_in(answer: str) -> Any:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _read_float(text: str) -> float:
+    if math.isinf(number := float(text)):  # JSON has no infinity to print it as
+        raise ValueError(f"{_one_line(text)} is too large for a number")
+    return number
 
 
 def _one_line(text: str) -> str:

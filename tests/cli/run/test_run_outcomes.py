@@ -41,7 +41,7 @@ def test_the_stop_reason_sets_the_exit_code(harness: RunHarness, reason: str, co
 
 def test_a_turn_over_its_budget_exits_with_1_and_names_the_limit(harness: RunHarness) -> None:
     words = ["list . then list .", "--model", "rehearsal", "--format", "quiet"]
-    ran = harness.run(*words, "--max-requests", "1", "--max-session-cost", "2.50")
+    ran = harness.run(*words, "--max-requests", "1", "--max-tokens", "12345678")
     assert ran.code == 1
     assert ran.err == "accord run: Stopped at a limit: 1 model request made (--max-requests)\n"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tests.cli.run.run_harness import RunHarness, odd_agent
 from tests.coder.models.harness import KINDS, NAMES
 
+from accord.cli.output_schema import OutputMismatch, OutputSchema
 from accord.coder.user_config import Kind
 from accord.testing.model_script import ModelAnswer
 from accord.testing.model_server import ModelServer
@@ -63,12 +65,31 @@ def test_an_answer_that_is_nested_too_deeply_to_be_checked_does_not_match(harnes
 
 
 @pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("1e999", "it is not JSON (1e999 is too large for a number)"),
+        ("1" * 400, "a number that is too large"),
+    ],
+)
+def test_a_number_that_is_too_large_does_not_match(harness: RunHarness, answer: str, problem: str) -> None:
+    (harness.cwd / "schema.json").write_text('{"multipleOf": 0.5}')
+    with pytest.raises(OutputMismatch, match=re.escape(problem)):
+        OutputSchema(str(harness.cwd / "schema.json")).read(answer)
+
+
+@pytest.mark.parametrize(
     ("content", "problem"),
     [
         ("{", "is not JSON"),
         ("[1]", "is not a JSON Schema: it must be an object"),
         ('{"type": "text"}', "is not a JSON Schema: 'text' is not valid"),
         (None, "cannot read --output-schema"),
+        ('{"$schema": 5}', "$schema must be a string"),
+        ('{"items": {"$ref": "#/nope"}}', "refers to '/nope', which is not in the file"),
+        ('{"$ref": "https://127.0.0.1:9/x"}', "refers to 'https://127.0.0.1:9/x', which is not in the file"),
+        ('{"prefixItems": [{"$ref": "#/prefixItems/q"}]}', "refers to '#/prefixItems/q', which is not in"),
+        ('{"maximum": 1e999}', "1e999 is too large for a number"),
+        ('{"not": ' * 300 + "true" + "}" * 300, "is nested too deeply"),
     ],
 )
 def test_an_unusable_schema_exits_with_2_before_the_agent_starts(

@@ -103,6 +103,13 @@ def test_objects_with_keys_do_not_show_them(tmp_path: Path) -> None:
         repr(models.endpoints.get("anthropic")),
     ]
     assert KEY not in "".join(shown)
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [("k", "unknown key"), ("know", "un***n key"), ("", "unknown key")]
+)
+def test_a_key_that_is_only_a_placeholder_masks_no_letters(key: str, shown: str) -> None:
+    assert Secret(key).redact("unknown key") == shown
     assert Secret(KEY).reveal() == KEY
 
 

@@ -26,6 +26,7 @@ _EXTRA_KEY_VARIABLES: Final[dict[str, tuple[str, ...]]] = {
     "bedrock": ("AWS_BEARER_TOKEN_BEDROCK",),
     "llamacpp": ("LLAMA_API_KEY",),
 }
+_MIN_SECRET_CHARS: Final = 4
 
 
 class Secret:
@@ -41,8 +42,8 @@ class Secret:
         return self._value
 
     def redact(self, text: str) -> str:
-        """Return the text with the key masked."""
-        return text.replace(self._value, "***") if self._value else text
+        """Return the text with the key masked. A placeholder such as `x` stays: it would mask letters."""
+        return text.replace(self._value, "***") if len(self._value) >= _MIN_SECRET_CHARS else text
 
     def __repr__(self) -> str:
         return "Secret(***)"
