@@ -89,8 +89,7 @@ class SessionOptions:
     def change_modes(self, modes: SessionModeState) -> list[SessionUpdate]:
         """Replace the modes of an open session; return the updates to send."""
         before = self.mode
-        if not self.declared_mode_option:
-            self.options = [option for option in self.options if option.id != "mode"]
+        self.options = [one for one in self.options if self.declared_mode_option or one.id != "mode"]
         self.offer_modes(modes)
         return self._updates(mode=self.mode != before, options=self.mode_option is not None)
 
