@@ -62,7 +62,7 @@ def test_every_screen_opens_closes_and_resizes(tmp_path: Path, home: Path, size:
         tmux.type("C-n")
         tmux.wait_for_text("New session with", "the agent of this session")
         tmux.type("Enter")
-        tmux.wait_for_text(" 1 Keeper", " 2 Keeper", "ready")
+        tmux.wait_for_text(" 1 say hello", " 2 Keeper", "ready")
         tmux.type("M-1")
         tmux.wait_for_text("hello", "done")
         tmux.type("M-w")
@@ -111,5 +111,17 @@ def test_the_terminal_background_selects_the_theme(tmp_path: Path, home: Path) -
         pty.expect("ready")
         assert "48;2;224;224;224" in pty.shown, "the background of the light theme must be drawn"
         assert "early" in pty.shown, "keys typed meanwhile must be in the prompt"
+        pty.type("\x11")
+        assert pty.end() == 0
+
+
+def test_keys_typed_before_the_screen_opens_are_a_prompt(tmp_path: Path, home: Path) -> None:
+    """Also Enter, which the terminal turns into a line feed until the program asks for single keys."""
+    env = environment(home, TERM="xterm-256color", COLORTERM="truecolor", LINES="30", COLUMNS="100")
+    with in_terminal("chat", "--cwd", str(tmp_path), "--", *DEMO_AGENT, env=env) as pty:
+        pty.type("say one\x7fe typed early\rand more")
+        pty.expect("done")
+        for text in ("typed early", "and more"):
+            assert text in pty.shown
         pty.type("\x11")
         assert pty.end() == 0

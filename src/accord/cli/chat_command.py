@@ -90,23 +90,31 @@ def parser() -> Parser:
 def run_screen_chat(arguments: SessionArguments) -> int:
     """Run the terminal client. Raises UsageError for unusable settings."""
     from accord.tui.actions import key_names
-    from accord.tui.background_color import BackgroundColor, detect_background
+    from accord.tui.background_color import BackgroundColor, detect_background, early_keys, pending_keys
     from accord.tui.chat_settings import AUTO_THEME, read_settings
-
-    start = chat_start(arguments)
-    settings = read_settings(key_names())
-    background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
-    from accord.tui.chat_app import ChatApp
 
     def choose_by_name(name: str, cwd: str, trusting: "TrustCallback") -> "ConfiguredAgent":
         from accord.cli.agent_choice import choose_agent
 
         return choose_agent(name, (), cwd, trust=arguments.trust, ask_trust=trusting)
 
-    app = ChatApp(
-        start, settings=settings, dark=background.dark, typed=background.typed, choose_agent=choose_by_name
-    )
-    code = app.run(mouse=settings.mouse) or 0
+    start = chat_start(arguments)
+    settings = read_settings(key_names())
+    with early_keys() as terminal_mode:  # the user may type before the screen opens
+        typed = pending_keys()
+        background = detect_background(os.environ) if settings.theme == AUTO_THEME else BackgroundColor(None)
+        from accord.tui.chat_app import ChatApp
+
+        typed += background.typed + pending_keys()
+        app = ChatApp(
+            start,
+            settings=settings,
+            dark=background.dark,
+            typed=typed,
+            choose_agent=choose_by_name,
+            terminal_mode=terminal_mode,
+        )
+        code = app.run(mouse=settings.mouse) or 0
     for line in resume_lines(arguments, app.ended):
         print_stderr(line)
     return code

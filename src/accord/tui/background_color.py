@@ -7,9 +7,10 @@ meanwhile are kept for the prompt.
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 TIMEOUT: Final = 0.12
 """Seconds to wait for the answer. Nearly every terminal answers the second query immediately."""
@@ -18,6 +19,9 @@ _COLOR_REPLY: Final = re.compile(
     rb"\x1b\]11;rgb:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
 _DEVICE_REPLY: Final = re.compile(rb"\x1b\[\?[0-9;]*c")
+ENTER: Final = "\r"
+"""Enter in the text of typed keys."""
+_MAX_PENDING: Final = 64 * 1024
 _DARK_COLORS: Final = frozenset(("0", "1", "2", "3", "4", "5", "6", "8"))
 
 
@@ -26,7 +30,7 @@ class BackgroundColor(NamedTuple):
 
     dark: bool | None
     typed: str = ""
-    """What the user typed during the query."""
+    """What the user typed before and during the query."""
 
 
 def detect_background(environ: Mapping[str, str]) -> BackgroundColor:
@@ -73,8 +77,60 @@ def parse_reply(data: bytes) -> BackgroundColor:
         red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in match.groups())
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
     typed_bytes = _DEVICE_REPLY.sub(b"", _COLOR_REPLY.sub(b"", data))
-    typed = typed_bytes.partition(b"\x1b")[0].decode(errors="ignore")
-    return BackgroundColor(dark, "".join(char for char in typed if char.isprintable()))
+    return BackgroundColor(dark, typed_text(typed_bytes))
+
+
+def typed_text(data: bytes) -> str:
+    """The text of typed keys: printable characters, and `ENTER`. Backspace is applied."""
+    text: list[str] = []
+    for char in data.partition(b"\x1b")[0].decode(errors="ignore"):
+        if char in "\x7f\b":
+            del text[-1:]
+        elif char in "\r\n":
+            text.append(ENTER)
+        elif char.isprintable():
+            text.append(char)
+    return "".join(text)
+
+
+@contextmanager
+def early_keys() -> Generator[list[Any] | None]:
+    """Until the screen opens, let the terminal keep typed keys without showing them, and Enter as itself.
+
+    Yields the mode of the terminal before, for programs that run in between. Restores it at the end.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield None
+        return
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    changed = termios.tcgetattr(descriptor)
+    changed[0] &= ~termios.ICRNL
+    changed[3] &= ~(termios.ICANON | termios.ECHO)
+    termios.tcsetattr(descriptor, termios.TCSANOW, changed)
+    try:
+        yield before
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def pending_keys() -> str:
+    """What was typed by now. Empty without a terminal that can tell."""
+    try:
+        import select
+
+        descriptor = sys.stdin.fileno()
+        data = b""
+        while len(data) < _MAX_PENDING and select.select([descriptor], [], [], 0)[0]:
+            piece = os.read(descriptor, 1024)
+            if not piece:
+                break
+            data += piece
+        return typed_text(data)
+    except (OSError, ValueError):
+        return ""
 
 
 def _from_environment(environ: Mapping[str, str]) -> bool | None:

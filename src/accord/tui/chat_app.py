@@ -21,6 +21,7 @@ from textual.screen import Screen
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.safe_text import clean_line
 from accord.tui.actions import ACTIONS
+from accord.tui.background_color import ENTER
 from accord.tui.chat_settings import AUTO_THEME, DARK, LIGHT, ChatSettings
 from accord.tui.chat_types import ChatStart
 from accord.tui.prompt_box import Editor, recognize_alt_enter
@@ -81,10 +82,12 @@ class ChatApp(App[int]):
         typed: str = "",
         choose_agent: "ChooseAgent | None" = None,
         write: Callable[[str], None] | None = None,
+        terminal_mode: list[Any] | None = None,
     ) -> None:
         """`dark` is the background of the terminal, `typed` what the user typed before the screen opened.
 
-        `choose_agent` finds other agents. `write` sends escape sequences to the terminal.
+        `choose_agent` finds other agents. `write` sends escape sequences to the terminal. `terminal_mode` is
+        that of the terminal for programs that run while the screen is hidden.
         """
         super().__init__()
         recognize_alt_enter()
@@ -96,6 +99,7 @@ class ChatApp(App[int]):
         """The used sessions that were open at the end, with their ids."""
         self._dark = dark
         self._typed_text = typed
+        self._terminal_mode = terminal_mode
         self._start = start
         self._quit_requested = False
         self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
@@ -112,8 +116,15 @@ class ChatApp(App[int]):
         yield self._tabs
 
     def on_mount(self) -> None:
-        if self._typed_text:
-            self.view.prompt.editor.write(self._typed_text)
+        if self._terminal_mode is not None and hasattr(self._driver, "attrs_before"):
+            # The screen opened in the mode of `early_keys`, which other programs must not get.
+            setattr(self._driver, "attrs_before", self._terminal_mode)  # noqa: B010
+        *lines, rest = self._typed_text.split(ENTER)
+        for line in filter(None, lines):
+            self.view.prompt.editor.write(line)
+            self.view.prompt.send()
+        if rest:
+            self.view.prompt.editor.write(rest)
         if not self.is_headless:
             self._exit_on_signals()
 
