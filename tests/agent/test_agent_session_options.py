@@ -90,6 +90,19 @@ async def test_set_mode_also_updates_the_mode_option() -> None:
     assert values(option["configOptions"]) == {"how": "code", "llm": "m1"}
 
 
+async def test_modes_of_an_open_session_can_be_replaced() -> None:
+    more = SessionModeState("ask", [*MODES.available_modes, SessionMode("plan", "Plan")])
+    async with connected_client(agent_with(MODEL, modes=MODES)) as client:
+        session = await client.new_session()
+        await client.connection.sessions[session].change_modes(more)
+        update = await client.update("config_option_update")
+        [mode] = [option for option in update["configOptions"] if option["category"] == "mode"]
+        assert [value["value"] for value in mode["options"]] == ["ask", "code", "plan"]
+        assert await client.call("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
+        with pytest.raises(UsageError, match="not an available mode"):
+            await client.connection.sessions[session].change_modes(SessionModeState("gone", []))
+
+
 @pytest.mark.rule("prompt.requests-during-turn", "option.set-returns-all", "option.follows-mode")
 async def test_setting_the_mode_option_returns_all_options_and_updates_the_mode() -> None:
     async with connected_client(agent_with(MODE, MODEL, modes=MODES)) as client:
