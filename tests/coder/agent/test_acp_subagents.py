@@ -281,3 +281,21 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_an_agent_that_goes_silent_is_one_line(harness: AgentHarness) -> None:
+    helper(
+        harness,
+        'open(os.path.join(turn.session.cwd, "begun"), "w")\nawait asyncio.Event().wait()',
+    )
+    clock = FakeClock()
+    model = ScriptedModel([delegate()], ["ok"])
+    async with harness.client(model=model, capabilities=PLAIN, mode="full-access", clock=clock) as client:
+        turns = await start(client, harness)
+        id = client.prompt(turns.session, "go")
+        await until_exists(harness.project / "begun")
+        await clock.advance(601)
+        assert (await turns.finish(id))["stopReason"] == "end_turn"
+    [text] = results(model.requests[-1])
+    assert text.startswith("The agent helper stopped: ")
+    assert "600" in text
