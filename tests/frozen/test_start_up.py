@@ -9,7 +9,7 @@ import pytest
 from tests.frozen.commands import SECONDS, environment
 
 BOUNDS = {
-    "anthropic:claude": (48, 10_367),
+    "anthropic:claude": (48, 10_374),
     "rehearsal": (48, 10_367),
 }
 """By model: at most this many modules of ours, with at most this many lines in total.

@@ -4,7 +4,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from msgspec import UNSET, MsgspecError, Raw, defstruct
 from msgspec.json import Decoder
@@ -101,7 +101,7 @@ def request_routes(
             routes[alias.sent] = Route(run, reader.params_reader(method, alias), _route_key(method))
     for name, function in handlers.overrides.items():
         if name not in requests:
-            routes[name] = Route(_override_route(function, methods), _plain_params, _no_key)
+            routes[name] = Route(_override_route(function, methods), _plain_params, _extension_key)
     return routes
 
 
@@ -160,6 +160,12 @@ def _route_key(method: Method) -> Callable[[Any], Hashable | None]:
 
 def _session_key(params: Any) -> Hashable:
     return params.session_id
+
+
+def _extension_key(params: Any) -> Hashable | None:
+    """The session that an extension names: its prompts sent before the request have begun by then."""
+    session_id = cast(dict[str, Any], params).get("sessionId") if isinstance(params, dict) else None
+    return session_id if isinstance(session_id, str) else None
 
 
 def _no_key(params: Any) -> None:

@@ -116,6 +116,17 @@ async def test_a_message_during_the_last_answer_continues_the_turn(harness: Agen
     assert body.index("One.") < body.index("second") < body.index("third")
 
 
+async def test_a_message_right_behind_the_prompt_joins_its_turn(harness: AgentHarness, kind: Kind) -> None:
+    script = [ModelAnswer("One."), ModelAnswer("Two.")]
+    async with ModelServer(script) as server, provider_client(harness, server, kind) as client:
+        session = await client.new_session(harness.cwd)
+        turn, message = client.prompt(session, "first?"), steer(client, session, "use tabs")
+        assert (await client.raw.answer_to(message))["result"] == {"outcome": "injected"}
+        assert (await client.turn_of(turn))[1]["stopReason"] == "end_turn"
+        body = json.dumps(server.requests[-1].body)
+    assert body.index("first?") < body.index("use tabs")
+
+
 async def test_a_message_without_a_turn_is_returned_or_starts_one(harness: AgentHarness, kind: Kind) -> None:
     async with ModelServer([ModelAnswer("Own.")]) as server, provider_client(harness, server, kind) as client:
         session = await client.new_session(harness.cwd)
