@@ -199,6 +199,8 @@ def check_views(
             elif method == "session/load":
                 if (view := views.get(call["session"])) is not None:
                     view.history = len(_others(view))
+            elif method == "session/prompt" and call["session"] in deleted:
+                pass  # its updates end when it is deleted, and its answer does not
             elif method == "session/prompt" and result and result.get("stopReason") == "end_turn":
                 _check_answer(report, views.get(call["session"]), call)
         elif kind == "closed":
@@ -372,9 +374,10 @@ def check_output(report: Report, folder: Path) -> None:
     """No node printed a traceback."""
     for path in sorted(folder.glob("node-*.log")):
         text = path.read_text("utf-8", "replace")
-        if "Traceback" in text:
-            place = text.index("Traceback")
-            report.broken("no traceback", f"{path.name}: {text[place : place + 3000]}")
+        for words in ("Traceback", "never retrieved"):
+            if words in text:
+                place = text.index(words)
+                report.broken("no traceback", f"{path.name}: {text[place : place + 3000]}")
 
 
 def _without_names(text: str) -> str:

@@ -21,11 +21,13 @@ from tests.patience import PATIENCE
 
 from accord.errors import AccordError, NotFound, StoreError
 from accord.gateway.access.audit_log import AuditLog
-from accord.gateway.client_connection import LoggedFrame
-from accord.gateway.contracts import Fenced
+from accord.gateway.client_connection import LoggedFrame, OutgoingFrame
+from accord.gateway.contracts import Fenced, RecordMark
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
+from accord.gateway.outbox import Outbox
 from accord.gateway.session_log import FileBook
+from accord.schema import AgentMessageChunk, TextContent
 from accord.store import MemoryStore, SharedMemory
 from accord.store.journal import PendingRecord
 from accord.store.sqlite_store import SqliteStore
@@ -401,3 +403,39 @@ async def test_kill_ends_the_whole_process_group_at_once(audit: AuditLog, tmp_pa
     with pytest.raises(AccordError):
         await starting
     await gateway.aclose()
+
+
+class EchoingClient:
+    """Posts one more frame for each of the first frames that it is sent."""
+
+    connected = True
+
+    def __init__(self, book: HeldBook, more: int) -> None:
+        self.connection = self
+        self.outbox = Outbox(book)
+        self.log = book.open_log("a", "s1", "/project", new=True)
+        self.sent: list[bytes] = []
+        self._more = more
+
+    def post(self, body: bytes) -> None:
+        self.outbox.post([self], OutgoingFrame(body), "s1", self.log)  # type: ignore[list-item]
+        self.outbox.flush()
+
+    def send(self, frames: list[OutgoingFrame], stream: str | None, mark: RecordMark | None) -> None:
+        self.sent += [frame.body for frame in frames]
+        if self._more:
+            self._more -= 1
+            self.post(b"more %d" % self._more)
+
+
+async def test_a_frame_that_is_posted_while_another_is_sent_follows_it() -> None:
+    book = HeldBook()
+    client = EchoingClient(book, more=2)
+    for body in (b"first", b"second"):
+        book.hold()
+        client.log.append(AgentMessageChunk(TextContent("hello")))
+        client.post(body)
+        assert client.outbox.waiting == 1
+        book.release()
+        assert client.outbox.waiting == 0
+    assert client.sent == [b"first", b"more 1", b"more 0", b"second"]

@@ -1,5 +1,7 @@
 """Sessions that outlive clients, agents and the gateway itself."""
 
+import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -386,3 +388,28 @@ async def test_a_session_that_cannot_be_deleted_says_so_and_the_agent_s_error_is
         harness.agent.reply(await harness.agent.until_method("session/delete"), {})
         error = (await client.answer_to(deleting))["error"]
         assert error["message"] == "the session is not deleted: no storage answers; try again"
+
+
+async def test_work_that_fails_after_its_caller_has_gone_is_no_error_of_the_log(
+    audit: AuditLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_fail, failed = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await may_fail.wait()
+            raise StoreError("no storage answers")
+        finally:
+            failed.set()
+
+    async with gateway_harness(audit=audit) as harness:
+        caller = asyncio.ensure_future(harness.gateway.run_to_end(work()))
+        await asyncio.sleep(0)
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        may_fail.set()
+        await failed.wait()
+    del caller
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -405,7 +405,8 @@ class ClusterLog:
         writer = self._new_writer(LogPosition(epoch=1))
         writer.ready = registering
         if registering is not None:
-            registering.add_done_callback(_retrieve)  # the writer may be closed before it waits for this
+            # The writer may be closed before it waits for this.
+            registering.add_done_callback(lambda task: task.cancelled() or task.exception())
         writer.add(OWNER, self._owner_payload(1))
         writer.add(SESSION, patch)
         self._writer = writer
@@ -581,11 +582,6 @@ class ClusterLog:
         self._failure = error
         if self._book.listener is not None:
             self._book.listener.log_failed(self._entry.agent, self._entry.session_id, error)
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    if not task.cancelled():
-        task.exception()
 
 
 def end_of_log(last: StoredMessage | None) -> LogPosition:

@@ -409,7 +409,9 @@ class Gateway:
 
     async def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine that continues even if its caller is canceled."""
-        return await asyncio.shield(self.tasks.start(work))
+        task = self.tasks.start(work)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # its caller may be gone
+        return await asyncio.shield(task)
 
     def log_warning(self, text: str, *args: object) -> None:
         """Write a warning to the gateway's log."""

@@ -110,34 +110,41 @@ class Outbox:
             lane = self._lanes[log.id] = _Lane(log, self._remove_lane)
         lane.add(number, queued)
 
-    def _remove_lane(self, log: SessionLog) -> None:
-        del self._lanes[log.id]
+    def _remove_lane(self, lane: "_Lane") -> None:
+        if self._lanes.get(lane.log.id) is lane:
+            del self._lanes[lane.log.id]
 
 
 class _Lane:
     """The frames that wait for one log, in order."""
 
-    def __init__(self, log: SessionLog, on_empty: Callable[[SessionLog], None]) -> None:
-        self._log = log
+    def __init__(self, log: SessionLog, on_empty: "Callable[[_Lane], None]") -> None:
+        self.log: SessionLog = log
         self._on_empty = on_empty
+        self._is_sending = False
+        """Sending a frame can post another one, for example if a client's connection ends by it."""
         self._waiting: deque[tuple[int, _QueuedFrames]] = deque()
 
     def add(self, number: int, queued: _QueuedFrames) -> None:
         self._waiting.append((number, queued))
-        if len(self._waiting) == 1:
-            self._log.when(number, self._on_commit)
+        if len(self._waiting) == 1 and not self._is_sending:
+            self.log.when(number, self._on_commit)
 
     def _on_commit(self, error: StoreError | None) -> None:
         """Send what can go now, and wait for the rest."""
         waiting = self._waiting
-        if error is not None:
-            self._discard(error)
-        while waiting and waiting[0][0] <= self._log.committed:
-            waiting.popleft()[1].send()
+        self._is_sending = True
+        try:
+            if error is not None:
+                self._discard(error)
+            while waiting and waiting[0][0] <= self.log.committed:
+                waiting.popleft()[1].send()
+        finally:
+            self._is_sending = False
         if waiting:
-            self._log.when(waiting[0][0], self._on_commit)
+            self.log.when(waiting[0][0], self._on_commit)
         else:
-            self._on_empty(self._log)
+            self._on_empty(self)
 
     def _discard(self, error: StoreError) -> None:
         """Drop all frames, and answer the requests of clients whose responses are among them."""
