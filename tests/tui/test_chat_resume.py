@@ -62,7 +62,9 @@ async def test_continue_loads_the_newest_session_that_the_agent_lists(tmp_path: 
 async def test_continue_without_sessions_shows_a_notice(tmp_path: Path) -> None:
     async with running_chat(tmp_path, WORKER, newest=True) as chat:
         await chat.wait_until(lambda: chat.phase == "failed")
-        await chat.wait_until(lambda: "has no session in" in chat.screen and "Ctrl+R retries" in chat.screen)
+        await chat.wait_until(
+            lambda: "has no session in" in chat.screen and "Ctrl+R try again" in chat.screen
+        )
 
 
 def test_continue_works_without_a_terminal(tmp_path: Path, home: Path) -> None:

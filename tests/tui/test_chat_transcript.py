@@ -116,7 +116,7 @@ async def test_dialogs_are_usable_at_any_screen_size(tmp_path: Path) -> None:
         await chat.wait_for_dialog()
         for width, height in ((40, 15), (200, 60), (80, 24)):
             await chat.pilot.resize_terminal(width, height)
-            await chat.wait_until(lambda: "1  Allow once" in chat.screen and "3  Reject" in chat.screen)
+            await chat.wait_until(lambda: "1 a  Allow once" in chat.screen and "3 r  Reject" in chat.screen)
         await chat.pilot.press("1")
         await chat.wait_for_text('"optionId": "yes"')
 
