@@ -107,6 +107,13 @@ async def test_files_or_conversation_alone(harness: AgentHarness, model: Scripte
         assert "1 file restored: `a.txt`" in reply
         assert "- `b.txt`: another program changed it since" in reply
         assert (harness.project / "b.txt").read_text() == "mine"
+        assert "type `/redo`, then the same command with `force`" in reply
+        await client.turn(session, "/redo")
+        assert "2 files restored" in said((await client.turn(session, "/rewind 2 files force"))[0])
+        assert list(harness.project.iterdir()) == []
+        assert "2 files restored" in said((await client.turn(session, "/redo"))[0])
+        assert (harness.project / "b.txt").read_text() == "mine"
+        await client.turn(session, "/rewind 2 files")
         assert "takes a number from 1 to 2" in said((await client.turn(session, "/rewind 3"))[0])
         assert "1. make b" in said((await client.turn(session, "/rewind"))[0])
         await client.turn(session, "/rewind 1 conversation")

@@ -4,6 +4,8 @@ import os
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from accord.agent.turn import Turn
+from accord.coder.files.file_checkpoints import CHANGED_BETWEEN
+from accord.coder.files.file_restore import CHANGED_SINCE
 from accord.coder.session.slash_commands import BuiltInCommand, CommandReply
 from accord.errors import RpcError
 from accord.safe_text import one_line
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 _MAX_LISTED: Final = 20
 _MAX_PROMPT: Final = 2000
 _FORCE: Final = "force"
+_FORCED: Final = (CHANGED_SINCE, CHANGED_BETWEEN)
+"""The reasons that `force` overrides."""
+_FORCE_ADVICE: Final = (
+    "To overwrite what others have changed, type `/redo`, then the same command with `force`; another "
+    "`/redo` brings it back."
+)
 
 
 async def run_undo(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
@@ -87,6 +95,8 @@ async def _rewind(
     if prompt := text_of_blocks(result.prompt).strip():
         quoted = "\n".join(f"> {line}" for line in prompt[:_MAX_PROMPT].splitlines())
         lines += ["", "To change the prompt, copy it, edit it and send it again:", "", quoted]
+    if any(item.reason in _FORCED for item in result.skipped):
+        lines += ["", _FORCE_ADVICE]
     return CommandReply("\n".join([*lines, "", "`/redo` takes this back."]))
 
 
@@ -103,7 +113,6 @@ def _details(result: RewindResult, runtime: "SessionRuntime") -> list[str]:
         lines += [f"- `{_name(item.path, cwd)}`: {item.reason}" for item in result.skipped[:_MAX_LISTED]]
         if len(result.skipped) > _MAX_LISTED:
             lines.append(f"- and {len(result.skipped) - _MAX_LISTED} more")
-        lines += ["", "Add `force` to overwrite what others have changed; `/redo` brings it back."]
     return [*lines, *(f"\n{note[0].upper()}{note[1:]}." for note in result.notes)]
 
 
