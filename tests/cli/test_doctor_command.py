@@ -74,10 +74,27 @@ def test_a_model_without_its_key_is_reported(home: Path) -> None:
     assert report["next"].startswith("accord agent --login anthropic ")
 
 
+def test_fallback_and_small_models_are_checked(home: Path) -> None:
+    names = 'fallback_models = ["google:gemini-9", "nope:x"]\nsmall_model = "here:tiny"\n'
+    configure(home, names + '[endpoints.here]\nbase_url = "http://localhost:1234/v1"\n')
+    report = doctor(code=1)
+    assert report["small"] == "ready      here:tiny: chosen in the config"
+    assert report["fallback"].startswith("BROKEN     'nope:x' names no known provider (anthropic, ")
+    assert report["next"].endswith("broken: fallback")
+    configure(home, 'fallback_models = ["google:gemini-9"]')
+    assert doctor()["fallback"].startswith(
+        "no key     google:gemini-9: google: no key found; set GOOGLE_API_KEY"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("model = [", "not valid TOML"),
+        (
+            '[endpoints.rehearsal]\nbase_url = "http://localhost:1/v1"',
+            "endpoints.rehearsal: the name is built in",
+        ),
         ('modle = "x"', "modle"),
         ('mode = "yolo"', "mode: 'yolo' is not one of"),
         ('[permissions]\nallow = [{tol = "bash"}]', "permissions"),

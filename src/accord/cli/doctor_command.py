@@ -181,7 +181,24 @@ def _check_models(config: "Config | None", *, online: bool) -> list[DoctorFindin
         from accord.cli.doctor_online import check_providers
 
         providers = check_providers(providers, models)
-    return [model, *providers, *_check_local_servers(models)]
+    others = [("fallback", text) for text in config.models.fallback_models]
+    if config.models.small_model is not None:
+        others.append(("small", config.models.small_model))
+    others_found = [_check_other_model(name, text, models) for name, text in others]
+    return [model, *others_found, *providers, *_check_local_servers(models)]
+
+
+def _check_other_model(name: str, text: str, models: "ModelRegistry") -> DoctorFinding:
+    """Check a model of `fallback_models` or `small_model`, which is otherwise first looked up in a turn."""
+    from accord.coder.models.model_registry import missing_key
+
+    try:
+        model = models.find(text)
+    except UsageError as error:
+        return DoctorFinding(name, BROKEN, str(error))
+    if (reason := missing_key(model.provider, models.endpoints)) is not None:
+        return DoctorFinding(name, "no key", f"{model}: {reason}")
+    return DoctorFinding(name, "ready", f"{model}: chosen in the config")
 
 
 def _check_local_servers(models: "ModelRegistry") -> list[DoctorFinding]:

@@ -131,6 +131,8 @@ def models_config(value: Mapping[str, Any], file: Path | str) -> ModelsConfig:
             raise ConfigError(
                 file, f"endpoints.{name}", "endpoint names may have a-z, 0-9, '.', '_' and '-' only"
             )
+        if name == "rehearsal":
+            raise ConfigError(file, f"endpoints.{name}", "the name is built in; choose another one")
         if endpoint.base_url is not None and (error := address_error(endpoint.base_url)):
             raise ConfigError(file, f"endpoints.{name}.base_url", error)
     keys = ("model", "effort", "fallback_models", "small_model", "requests")
