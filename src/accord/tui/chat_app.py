@@ -340,7 +340,7 @@ class ChatApp(App[int]):
 
     def get_css_variables(self) -> dict[str, str]:
         variables = super().get_css_variables()
-        self.theme_variables = readable_variables(
+        self.theme_variables: dict[str, str] = readable_variables(
             variables, dark=self.current_theme.dark, colors=colors_of(self)
         )
         return self.theme_variables

@@ -49,7 +49,7 @@ class OptionDialog(ChoiceDialog):
         names = [option_label(option) for option in options]
         super().__init__(title, [QuestionText(parts)], names, [option.kind for option in options])
         self.permission_options: list[PermissionOption] = list(options)
-        self.tall = any(isinstance(part, DiffPart) for part in parts)
+        self.tall: bool = any(isinstance(part, DiffPart) for part in parts)
         self.subject: str = ""
         """What was asked, for the conversation."""
         self.say_instead: bool = False
@@ -105,7 +105,7 @@ class PermissionDialog(OptionDialog):
         if not permission.options:
             title += ": no answers offered, Esc stops the turn"
         super().__init__(title, list(_permission_parts(permission, request, decision)), permission.options)
-        self.subject = one_line(visible(permission.call.label), 80)
+        self.subject: str = one_line(visible(permission.call.label), 80)
 
 
 class AccessDialog(OptionDialog):
@@ -119,7 +119,7 @@ class AccessDialog(OptionDialog):
             parts.append(_diff_part(question.diff))
         parts += [RevealedTextPart(line) for line in (*question.extras, f"({decision.reason})")]
         super().__init__(question.title, parts, options)
-        self.subject = one_line(visible(question.title), 80)
+        self.subject: str = one_line(visible(question.title), 80)
 
 
 def _permission_parts(

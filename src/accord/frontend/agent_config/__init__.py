@@ -8,7 +8,7 @@ Names are imported on first use: threads import modules of this package.
 
 from typing import TYPE_CHECKING
 
-from accord.lazy_names import lazy_names
+from accord.lazy_names import LazyGetattr, lazy_names
 
 if TYPE_CHECKING:
     from accord.frontend.agent_config.acp_file import AgentConfigFile, project_file, user_file
@@ -30,7 +30,7 @@ __all__ = [
     "user_file",
 ]  # fmt: skip
 
-__getattr__ = lazy_names(
+__getattr__: LazyGetattr = lazy_names(
     __name__,
     {
         "accord.frontend.agent_config.acp_file": "AgentConfigFile project_file user_file",
