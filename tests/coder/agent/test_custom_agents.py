@@ -11,7 +11,7 @@ from tests.coder.agent.test_command_files import prompt_text
 from tests.coder.agent.test_skills import answered, trusted
 
 from accord.coder.definitions.agents import AgentDefinition, parse_agent
-from accord.coder.definitions.definition_files import DefinitionFile
+from accord.coder.definitions.definition_files import DefinitionFile, UnusableDefinition
 from accord.coder.model_history import ToolResult, text_of
 from accord.coder.models.model_name import ModelName
 
@@ -227,6 +227,13 @@ def kept(agent: AgentDefinition) -> set[str]:
         ("permission:\n  bash:\n    '*': deny\n    'git *': allow", {"read_file", "write_file", "edit_file",
          "web_fetch", "github__issues", "plan"}, None),
         ("mode: read-only\ntools: '*'", None, "read-only"),
+        ("disallowedTools: [Write,\n  Edit, Bash, WebFetch]", {"read_file", "github__issues", "plan"}, None),
+        ("disallowed-tools:\n  [Write, Edit, Bash, mcp__*]", {"read_file", "web_fetch", "plan"}, None),
+        ("permission: {edit: deny, bash: {'*': deny, 'git *': allow}}",
+         {"read_file", "web_fetch", "github__issues", "plan"}, None),
+        ("permission: {\n  edit: deny,\n  bash: ask\n}\nmode: primary",
+         {"read_file", "bash", "web_fetch", "github__issues", "plan"}, "ask"),
+        ("permission:\n\tedit: deny", {"read_file", "bash", "web_fetch", "github__issues", "plan"}, None),
         ("mode: whatever\ntools: []", set[str](), "read-only"),
     ],
 )  # fmt: skip
@@ -234,6 +241,22 @@ def test_files_of_other_agents_are_read(header: str, tools: set[str] | None, mod
     agent = parsed(f"---\ndescription: D\n{header}\n---\nP")
     assert kept(agent) == (kept(AgentDefinition("a", "", "", "", "", False)) if tools is None else tools)
     assert agent.mode == mode
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "disallowedTools: [Bash, [Write]",
+        "disallowedTools: &all [Bash]",
+        "permission: {bash: deny",
+        "permission:\n  bash: &no deny",
+        "permission:\n  - bash",
+        "permission: {a: " + "[" * 9000,
+    ],
+)
+def test_what_a_file_denies_is_never_lost(header: str) -> None:
+    with pytest.raises(UnusableDefinition):
+        parsed(f"---\ndescription: D\n{header}\n---\nP")
 
 
 async def test_files_that_cannot_be_used_are_named_with_the_reason(harness: AgentHarness) -> None:

@@ -38,6 +38,8 @@ _CLAUDE_MODES: Final[Mapping[str, Mode | None]] = {
     "auto": "workspace-write",
     "bypasspermissions": None,
 }
+_NO_TOOL_NAME: Final = re.compile(r"[\[\]{}&!|>\"'`]")
+"""Characters of a list that could not be read: what a file denies must not be lost."""
 _USES: Final = ("subagent", "primary", "all")
 _OTHER_TOOL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "edit_file": ("Edit", "MultiEdit", "NotebookEdit", "edit", "patch", "apply_patch"),
@@ -178,27 +180,33 @@ def _modes(content: MarkdownFile, remarks: list[str]) -> tuple[Mode | None, str]
 
 
 def _tools(content: MarkdownFile, mode: Mode | None, remarks: list[str]) -> tuple[ToolFilter, Mode | None]:
-    """The tools, and the widest mode after what the file says about permissions."""
+    """The tools, and the widest mode that the permissions of the file leave. Raises UnusableDefinition."""
     value = content.values.get("tools")
-    denied = [*_names(content.names("disallowedtools"), remarks)]
+    denied: list[str] = []
+    for key in ("disallowedtools", "disallowed-tools"):
+        denied += _names(content.names(key), remarks)
     allowed: tuple[str, ...] | None = None
     if isinstance(value, dict):  # opencode: a map of names to true and false
-        off = [name for name, flag in value.items() if str(flag).casefold() in ("false", "no", "off")]
+        off = [name for name, flag in value.items() if str(flag).casefold() not in ("true", "yes", "on")]
         denied += [name for name in off if name != "*"]
         if "*" in off:
             allowed = tuple(name for name in value if name not in off)
     elif (names := content.names("tools")) is not None and names != ["*"]:
         allowed = tuple(_names(names, remarks))
-    permission = content.values.get("permission")
-    rules: Mapping[str, Value] = permission if isinstance(permission, dict) else {}
-    if isinstance(permission, str) and permission:
-        rules = {"*": permission}
+    for name in denied:
+        if _NO_TOOL_NAME.search(name):
+            raise UnusableDefinition(f"it denies the tool `{clean_line(name, 60)}`, which is not a name")
+    permission = content.values.get("permission") or {}
+    rules: Mapping[str, Value] = permission if isinstance(permission, dict) else {"*": permission}
     for tool, rule in rules.items():
         answer = _strictest(rule)
         if answer == "deny":
             denied.append(tool)
         elif answer == "ask":
             mode = "ask" if mode is None else narrower(mode, "ask")
+        elif answer != "allow":
+            shown = clean_line(tool, 60)
+            raise UnusableDefinition(f"its permission of `{shown}` is not one of allow, ask, deny")
     return ToolFilter(allowed, tuple(denied)), mode
 
 

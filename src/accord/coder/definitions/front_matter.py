@@ -6,7 +6,7 @@ many files have them unquoted. All scalars are text.
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias, Union, cast
+from typing import Final, NamedTuple, TypeAlias, Union
 
 Value: TypeAlias = Union[str, list["Value"], dict[str, "Value"]]
 
@@ -89,7 +89,7 @@ class _HeaderReader:
             line = self._lines[self._next]
             text = line.strip()
             if text and not text.startswith("#"):
-                return len(line) - len(line.lstrip(" ")), text
+                return len(line) - len(line.lstrip(" \t")), text
             self._next += 1
         return None
 
@@ -139,6 +139,8 @@ class _HeaderReader:
             return self._list(indent, depth + 1)
         is_text = following is not None and not _is_item(following[1]) and not _split_entry(following[1])
         if is_text and following is not None and following[0] > indent:
+            if following[1][0] in "[{":
+                return self._flow(self._take(), indent)
             return self._plain("", indent)  # a text that begins on the next line
         return self._block(indent + 1, depth + 1)
 
@@ -148,7 +150,7 @@ class _HeaderReader:
         if text[0] in "\"'":
             return self._quoted(text, indent)
         if text[0] in "[{":
-            return _flow_value(text) or self._plain(text, indent)
+            return self._flow(text, indent)
         return self._plain(text, indent)
 
     def _plain(self, text: str, indent: int) -> str:
@@ -157,6 +159,16 @@ class _HeaderReader:
         while (line := self._peek()) is not None and line[0] > indent:
             pieces.append(re.split(r"[ \t]#", self._take(), maxsplit=1)[0].strip())
         return " ".join(filter(None, pieces))
+
+    def _flow(self, text: str, indent: int) -> Value:
+        """A list or map with brackets, which may go on in the next lines; else a text."""
+        if (value := _flow_value(text)) is not None:
+            return value
+        text = self._plain(text, indent)
+        while (line := self._peek()) is not None and line[1][0] in "]}":
+            text = f"{text} {self._take()}"
+        value = _flow_value(text)
+        return text if value is None else value
 
     def _quoted(self, text: str, indent: int) -> str:
         quote = text[0]
@@ -224,21 +236,74 @@ def _without_escapes(text: str) -> str:
     return re.sub(r"\\(.)", lambda match: plain.get(match[1], match[1]), text)
 
 
+_FLOW_TEXT: Final = re.compile(r"[^,\[\]{}]*")
+_FLOW_KEY: Final = re.compile(r"[^,:\[\]{}\"']+")
+
+
 def _flow_value(text: str) -> Value | None:
-    """A list or map on one line, such as `[a, b]`; None if the line is something else."""
-    closing = "]" if text[0] == "[" else "}"
-    inner, end, rest = text[1:].partition(closing)
-    if not end or (rest.strip() and not rest.strip().startswith("#")) or "[" in inner or "{" in inner:
+    """A list or map with brackets, such as `[a, b]`; None if the text is something else."""
+    try:
+        value, end = _read_flow(text, 0, 0)
+    except (ValueError, IndexError):
         return None
-    items = [item.strip() for item in inner.split(",") if item.strip()]
-    if closing == "]":
-        return cast(list[Value], [_unquoted(item) for item in items])
-    entries = [_split_entry(item) for item in items]
-    return {entry[0]: _unquoted(entry[1]) for entry in entries if entry is not None}
+    rest = text[end:].strip()
+    return value if not rest or rest.startswith("#") else None
 
 
-def _unquoted(text: str) -> str:
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+def _read_flow(text: str, start: int, depth: int) -> tuple[Value, int]:
+    """The value at a position, and where it ends. Raises ValueError, IndexError."""
+    opening = text[start]
+    if opening in "\"'":
+        return _flow_quoted(text, start)
+    if opening not in "[{":
+        found = _FLOW_TEXT.match(text, start)
+        return (found[0].strip(), found.end()) if found else ("", start)
+    if depth > _MAX_DEPTH:
+        raise ValueError("too deep")
+    items: list[Value] = []
+    values: dict[str, Value] = {}
+    closing = "]" if opening == "[" else "}"
+    position = _after_spaces(text, start + 1)
+    while text[position] != closing:
+        if opening == "{":
+            key, position = _flow_key(text, position)
+            values[key], position = _read_flow(text, _after_spaces(text, position), depth + 1)
+        else:
+            item, position = _read_flow(text, position, depth + 1)
+            items.append(item)
+        position = _after_spaces(text, position)
+        if text[position] == ",":
+            position = _after_spaces(text, position + 1)
+        elif text[position] != closing:
+            raise ValueError("no comma")
+    return (items if opening == "[" else values), position + 1
+
+
+def _flow_key(text: str, start: int) -> tuple[str, int]:
+    """The key at a position, and where its value may begin. Raises ValueError, IndexError."""
+    if text[start] in "\"'":
+        key, end = _flow_quoted(text, start)
+    elif found := _FLOW_KEY.match(text, start):
+        key, end = found[0].strip(), found.end()
+    else:
+        raise ValueError("no key")
+    end = _after_spaces(text, end)
+    if text[end] != ":":
+        raise ValueError("no colon")
+    return key, end + 1
+
+
+def _flow_quoted(text: str, start: int) -> tuple[str, int]:
+    end = _closing_quote(text[start:], text[start])
+    if end is None:
+        raise ValueError("the quote is not closed")
+    return text[start + 1 : start + end], start + end + 1
+
+
+def _after_spaces(text: str, position: int) -> int:
+    while text[position] == " ":
+        position += 1
+    return position
 
 
 def _as_text(value: Value) -> str:
