@@ -11,6 +11,7 @@ import pytest
 from tests.agent.agent_client import EVERYTHING
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 
+from accord.coder.hooks.format_hook import FORMATTERS
 from accord.coder.hooks.hook_config import HookSet
 from accord.coder.model_history import UserMessage, text_of
 
@@ -281,9 +282,10 @@ async def test_settings_without_hooks_ask_nothing(harness: AgentHarness) -> None
         assert "session/request_permission" not in client.methods()
 
 
-async def test_broken_files_are_named_and_the_rest_works(harness: AgentHarness) -> None:
+@pytest.mark.parametrize("broken", ["{broken", '{"hooks":' + "[" * 30_000])
+async def test_broken_files_are_named_and_the_rest_works(harness: AgentHarness, broken: str) -> None:
     configure(harness, SANDBOX_OFF + '[[hooks.UserPromptSubmit]]\nhooks = [{command = "echo mine"}]\n')
-    (harness.home / "config" / "hooks.json").write_text("{broken")
+    (harness.home / "config" / "hooks.json").write_text(broken)
     model = ScriptedModel()
     async with harness.client(model=model, capabilities=SHOWS_NOTICES) as client:
         updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
@@ -336,3 +338,33 @@ async def test_format_setting_formats_an_edited_file(
     assert (harness.project / "a.py").read_text() == 'x = {"a": 2}\n'
     assert "ruff changed the file" in told(model)
     assert "ruff could not format it" in told(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "refused"),
+    [
+        (".prettierrc", "# ours\nsemi: false\nparser: babel\n", False),
+        (".prettierrc", '{"overrides": [{"files": "*.md", "options": {"parser": "markdown"}}]}', False),
+        (".prettierrc.toml", "semi = false\n", False),
+        ("package.json", '{"name": "a", "prettier": {"semi": false, "parser": "babel"}}', False),
+        ("package.json", '{"description": "no \\"plugins\\" of prettier!"}', False),
+        (".prettierrc", '"./evil.cjs"', True),
+        (".prettierrc", "--- ./evil.cjs\n", True),
+        (".prettierrc", '"a: ./evil.cjs"', True),
+        (".prettierrc", '{"plug\\u0069ns": ["./evil.cjs"]}', True),
+        (".prettierrc", "pluginSearchDirs: [.]\n", True),
+        (".prettierrc", "parser: >\n  ./evil\n", True),
+        (".prettierrc", "semi: false\n" + " " * 2_100_000 + "\nplugins: [./evil.cjs]\n", True),
+        ("prettier.config.mjs", "", True),
+        ("package.json", '{"prettier": "./evil.cjs"}', True),
+        ("package.json", '{"prettier": {"plug\\u0069ns": ["./evil.cjs"]}}', True),
+        ("package.yaml", "prettier: ./evil.cjs\n", True),
+    ],
+)  # fmt: skip
+def test_prettier_runs_only_with_settings_that_are_data(
+    tmp_path: Path, name: str, content: str, refused: bool
+) -> None:
+    (tmp_path / name).write_text(content)
+    [prettier] = [one for one in FORMATTERS if one.name == "prettier"]
+    reason = prettier.refusal(str(tmp_path / "src" / "a.js"))
+    assert (reason is not None and name in reason) == refused

@@ -7,11 +7,14 @@ there. Only settings that are data are read.
 import asyncio
 import difflib
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
+
+import msgspec
 
 from accord.coder.bounded_text import truncate
 from accord.coder.files.exact_disk import ResolvedFile
@@ -48,24 +51,43 @@ def _rustfmt_arguments(path: str) -> list[str]:
     return ["--emit", "stdout", "--quiet", *settings]
 
 
+_CODE_SUFFIXES: Final = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+_MAP_START: Final = re.compile(
+    rb"(?:\s|#.*\n|---[ \t]*\n)*(?:\Z|[{\[]|([\"']?)[A-Za-z]+\1[ \t]*[:=](?:\s|\Z))"
+)
+_NAMED_PARSER: Final = re.compile(rb"parser[\"']?[ \t]*[:=][ \t]*([\"']?)[a-z][a-z-]*\1[ \t]*(?:[,}\n]|\Z)")
+
+
 def _prettier_refusal(path: str) -> str | None:
-    """Prettier loads plug-ins and settings in JavaScript from the project: that would run its code."""
+    """Prettier can load plug-ins, parsers and settings from the project: that would run its code."""
     for folder in Path(path).parents:
-        for file in sorted(folder.glob(".prettierrc*")) + sorted(folder.glob("prettier.config.*")):
-            code = file.suffix in (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts")
+        names = ("prettier.config.*", ".prettierrc*", "package.json", "package.yaml")
+        for file in (file for name in names for file in sorted(folder.glob(name))):
             try:
-                if code or b"plugins" in file.read_bytes()[:_MAX_TEXT_BYTES]:
-                    return f"{file.name} of the project can run code"
+                with file.open("rb") as stream:
+                    content = stream.read(_MAX_TEXT_BYTES + 1)
             except OSError:
                 return f"{file.name} cannot be read"
-        package = folder / "package.json"
-        try:
-            content = package.read_bytes()[:_MAX_TEXT_BYTES]
-        except OSError:
-            continue
-        if b'"prettier"' in content and b'"plugins"' in content:
-            return "package.json of the project names plug-ins of prettier"
+            if file.suffix in _CODE_SUFFIXES or _names_code(file.name, content):
+                return f"{file.name} of the project can run code"
     return None
+
+
+def _names_code(name: str, content: bytes) -> bool:
+    """Whether settings of prettier may name code to load. A text in place of a map is such a name."""
+    if name == "package.json":
+        try:
+            package: Any = msgspec.json.decode(content)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return True
+        if not isinstance(package, dict) or "prettier" not in package:
+            return False
+        content = msgspec.json.encode(cast(dict[str, Any], package)["prettier"])
+    elif name == "package.yaml":
+        return b"prettier" in content or b"\\" in content
+    is_plain = _MAP_START.match(content) and not re.search(rb"(?i)plugin|[\\!]", content)
+    parsers = len(_NAMED_PARSER.findall(content))
+    return not is_plain or len(content) > _MAX_TEXT_BYTES or content.count(b"parser") > parsers
 
 
 def _nearest(path: str, names: tuple[str, ...]) -> Path | None:

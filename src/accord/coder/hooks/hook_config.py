@@ -215,7 +215,7 @@ def _hooks_in(content: bytes) -> Any:
     """The `hooks` of a settings file. Raises BadSettings."""
     try:
         value: Any = msgspec.json.decode(content)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadSettings(f"not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise BadSettings("not an object")

@@ -53,7 +53,7 @@ def project_servers(files: Iterable[ProjectFile], cwd: str) -> tuple[list[McpSer
 def _servers_in(content: bytes, name: str) -> Any:
     try:
         value: Any = msgspec.json.decode(content)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{name}: not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise UsageError(f"{name}: not an object")

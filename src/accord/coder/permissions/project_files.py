@@ -190,7 +190,7 @@ def _parse_content(file: ProjectFile) -> Any:
     decode = msgspec.toml.decode if file.name.endswith(".toml") else msgspec.json.decode
     try:
         return decode(file.content)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{file.name}: cannot be read: {error}") from None
 
 
