@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.coder.agent.conftest import harness as harness
+from tests.coder.agent.conftest import home as home
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, configure, use
 
 from accord.coder.lsp.running_server import Diagnostic
@@ -186,6 +187,19 @@ def test_typescript_without_the_one_of_the_project(tmp_path: Path, monkeypatch: 
     library.parent.mkdir(parents=True)
     library.touch()
     assert search_report(LspConfig())[0] == [f"typescript ({program})"]
+
+
+def test_cargo_runs_no_program_that_the_project_names(tmp_path: Path) -> None:
+    program = tmp_path / "rust-analyzer"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    rust = next(server for server in configured_servers(LspConfig()) if server.name == "rust-analyzer")
+    found = [find_program(rust, [], trusted=trust, search_path=str(tmp_path)) for trust in (False, True)]
+    set_variables = [dict(one.environment) if one is not None else None for one in found]
+    assert set_variables == [
+        {"RUSTC": "rustc", "RUSTC_WRAPPER": "", "RUSTC_WORKSPACE_WRAPPER": "", "CARGO_NET_OFFLINE": "true"},
+        {},
+    ]
 
 
 def error(line: int, message: str = "wrong", severity: int | None = 1) -> Diagnostic:

@@ -129,7 +129,7 @@ class RunningServer:
 
     async def _serve(self) -> None:
         command, cwd = list(self._program.command), self._root
-        env = dict(self._program.server.environment or {})
+        env = dict(self._program.environment)
         if self._sandbox is not None:
             wrapped = self._sandbox.wrap(command, env=env, cwd=cwd)
             command, env, cwd = wrapped.argv, wrapped.env, wrapped.cwd

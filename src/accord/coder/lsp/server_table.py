@@ -64,6 +64,7 @@ class LanguageServer:
     markers: tuple[str, ...] = ()
     """Files of the folder that the server works in."""
     environment: Mapping[str, str] | None = None
+    """Variables in a project that the user has not named: they keep it from choosing programs."""
     options: Callable[["ServerProgram"], dict[str, Any] | None] = lambda program: {}
     """The options of `initialize`. None: without running the project's code it cannot work."""
 
@@ -80,6 +81,11 @@ class ServerProgram:
     trusted: bool
     """Whether it may run the project's programs and code."""
 
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that it needs."""
+        return {} if self.trusted else self.server.environment or {}
+
 
 def _typescript_options(program: ServerProgram) -> dict[str, Any] | None:
     """The server loads TypeScript from the project, unless it is told another one."""
@@ -89,7 +95,7 @@ def _typescript_options(program: ServerProgram) -> dict[str, Any] | None:
     for parent in (folder, *folder.parents):
         library = parent / "node_modules" / "typescript" / "lib" / "tsserver.js"
         if library.is_file():
-            return {"tsserver": {"path": str(library)}}
+            return {"tsserver": {"path": str(library)}, "disableAutomaticTypingAcquisition": True}
     return None
 
 
@@ -131,7 +137,13 @@ SERVERS: Final = (
         "gopls", {".go": "go"}, ("gopls",), ("go.work", "go.mod"), environment={"GOTOOLCHAIN": "local"}
     ),
     LanguageServer(
-        "rust-analyzer", {".rs": "rust"}, ("rust-analyzer",), ("Cargo.toml",), options=_rust_options
+        "rust-analyzer",
+        {".rs": "rust"},
+        ("rust-analyzer",),
+        ("Cargo.toml",),
+        # They come before `.cargo/config.toml`, which can name programs. Offline, cargo runs none to sign in.
+        {"RUSTC": "rustc", "RUSTC_WRAPPER": "", "RUSTC_WORKSPACE_WRAPPER": "", "CARGO_NET_OFFLINE": "true"},
+        _rust_options,
     ),
     LanguageServer("clangd", _C, ("clangd",), ("compile_commands.json", ".clangd")),
 )
