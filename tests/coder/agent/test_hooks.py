@@ -11,7 +11,7 @@ import pytest
 from tests.agent.agent_client import EVERYTHING
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 
-from accord.coder.hooks.format_hook import FORMATTERS
+from accord.coder.hooks.format_hook import FORMATTERS, formatter_for
 from accord.coder.hooks.hook_config import HookSet
 from accord.coder.model_history import UserMessage, text_of
 
@@ -368,3 +368,16 @@ def test_prettier_runs_only_with_settings_that_are_data(
     [prettier] = [one for one in FORMATTERS if one.name == "prettier"]
     reason = prettier.refusal(str(tmp_path / "src" / "a.js"))
     assert (reason is not None and name in reason) == refused
+
+
+def test_no_formatter_of_a_relative_folder_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "gofmt"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"bin{os.pathsep}")
+    assert formatter_for("/project/a.go") is None
+    found = formatter_for("/project/a.go", f"bin{os.pathsep}{program.parent}")
+    assert found is not None
+    assert found[1] == str(program)

@@ -152,6 +152,21 @@ async def test_a_subscription_tells_changes_at_most_once_a_second(harness: Agent
         assert len(told(client)) == 3
 
 
+async def test_an_ended_subscription_tells_no_change_that_waited(harness: AgentHarness) -> None:
+    clock = FakeClock()
+    async with harness.client(clock=clock) as client:
+        session = await used_session(client, harness)
+        subscription = await client.call("_session/list/subscribe", {"cwd": harness.cwd})
+        await client.call("session/set_title", {"sessionId": session, "title": "A"})
+        await clock.advance(0)
+        await changes(client, 1)
+        await client.call("session/set_title", {"sessionId": session, "title": "B"})
+        await client.call("_session/list/unsubscribe", subscription)
+        await clock.advance(2)
+        await client.call("_session/batch_get", {"sessionIds": []})
+        assert len(told(client)) == 1
+
+
 async def test_subscriptions_are_bounded(harness: AgentHarness) -> None:
     async with harness.client() as client:
         ids = [await client.call("_session/list/subscribe", {"cwd": harness.cwd}) for _ in range(128)]

@@ -110,9 +110,12 @@ FORMATTERS: Final = (
 
 def formatter_for(path: str, search_path: str | None = None) -> tuple[Formatter, str] | None:
     """The formatter of a file and its program, if it is installed."""
+    folders = (os.environ.get("PATH", os.defpath) if search_path is None else search_path).split(os.pathsep)
+    # A relative folder would be one of the project.
+    places = os.pathsep.join(folder for folder in folders if os.path.isabs(folder))
     for formatter in FORMATTERS:
-        if path.endswith(formatter.suffixes) and (program := shutil.which(formatter.name, path=search_path)):
-            return formatter, os.path.abspath(program)
+        if path.endswith(formatter.suffixes) and (program := shutil.which(formatter.name, path=places)):
+            return formatter, program
     return None
 
 

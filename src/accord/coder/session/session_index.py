@@ -100,7 +100,7 @@ class SessionIndex:
             case "subscribe":
                 return self._subscribe(method, members, call)
             case "unsubscribe":
-                self._subscriptions.pop(_text(method, members, "subscriptionId"), None)
+                self._unsubscribe(_text(method, members, "subscriptionId"), call.connection)
                 return {}
             case "rename":
                 title = _text(method, members, "title")
@@ -146,6 +146,13 @@ class SessionIndex:
         subscription = _Subscription(cwd, connection, self, self._resources.options.clock)
         self._subscriptions[subscription.id] = subscription
         return {"subscriptionId": subscription.id}
+
+    def _unsubscribe(self, subscription_id: str, connection: "AgentConnection") -> None:
+        """End a subscription of this connection. Does nothing if there is none."""
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is not None and subscription.connection is connection:
+            subscription.close()
+            del self._subscriptions[subscription_id]
 
     def _drop(self, connection: "AgentConnection") -> None:
         for key, subscription in list(self._subscriptions.items()):
