@@ -10,6 +10,7 @@ for each session.
 
 import logging
 from abc import ABC, abstractmethod
+from asyncio import get_running_loop
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -178,6 +179,25 @@ class FrameStream:
             self.written_bytes -= len(written.popleft().body)
 
 
+class FlushQueue:
+    """Flushes connections once per loop turn, all together."""
+
+    def __init__(self) -> None:
+        self._loop = get_running_loop()
+        self._connections: list[ResumableConnection] = []
+
+    def add(self, connection: "ResumableConnection") -> None:
+        """Flush the connection at the end of this loop turn."""
+        if not self._connections:
+            self._loop.call_soon(self._flush)
+        self._connections.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.flush()
+
+
 class ResumableConnection(ABC):
     """The base of both kinds of client connection. Implements `client_connection.ClientConnection`."""
 
@@ -246,7 +266,7 @@ class ResumableConnection(ABC):
     def _flush_soon(self) -> None:
         if not self.needs_flush:
             self.needs_flush = True
-            self._connections.flush_soon(self)
+            self._connections.flush_queue.add(self)
 
     def flush(self) -> None:
         """Write what the sockets take, then check the size of the rest."""

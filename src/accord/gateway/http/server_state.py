@@ -15,6 +15,7 @@ from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCoun
 from accord.gateway.client_connection import ConnectionOpener
 from accord.gateway.http.resumable_connection import (
     POLICY,
+    FlushQueue,
     HttpStreamConnection,
     ResumableConnection,
     WebSocketClientConnection,
@@ -50,9 +51,9 @@ class ClientConnections:
         self.metrics: Metrics = metrics
         self._opener = opener
         self._authenticator = authenticator
+        self.flush_queue: FlushQueue = FlushQueue()
         self._loop = asyncio.get_running_loop()
         self._connections: dict[str, ResumableConnection] = {}
-        self._unflushed: list[ResumableConnection] = []
 
     def open(self, kind: type[ConnectionT], rights: TokenRights, agent: str | None) -> ConnectionT:
         """Open a connection and its handler. Raises NotFound for an unknown agent, GatewayLimitReached."""
@@ -102,17 +103,6 @@ class ClientConnections:
         return (
             connection if isinstance(connection, kind) and connection.rights.token == rights.token else None
         )
-
-    def flush_soon(self, connection: ResumableConnection) -> None:
-        """Flush the connection at the end of this loop turn, together with all others."""
-        if not self._unflushed:
-            self._loop.call_soon(self._flush)
-        self._unflushed.append(connection)
-
-    def _flush(self) -> None:
-        unflushed, self._unflushed = self._unflushed, []
-        for connection in unflushed:
-            connection.flush()
 
     def forget(self, connection: ResumableConnection, reason: str) -> None:
         """Remove an ended connection. Its handler is called later, never within one of its own calls."""
