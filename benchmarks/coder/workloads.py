@@ -195,7 +195,7 @@ async def checkpoint(fixture: Fixture) -> Figures:
     """Measure the snapshot before a command in a repository of 20,000 files, when nothing changed."""
     if fixture.agent is not ACCORD:
         return {}
-    from accord.coder.files.shadow_git import shadow_of
+    from accord.frontend.checkpoints.shadow_git import shadow_of
 
     await asyncio.to_thread(_make_repository, fixture.project)
     shadow = shadow_of(fixture.home / "shadow", str(fixture.project))

@@ -180,6 +180,7 @@ T = TypeVar("T")
 _MAX_NAME_BYTES: Final = 255
 _MAX_PATH_BYTES: Final = 4096
 _NOT_NAMES: Final = frozenset(("", ".", ".."))
+_CHUNK_BYTES: Final = 1024 * 1024
 # How often a path is resolved again when its folders change meanwhile.
 _ATTEMPTS: Final = 8
 _RESOLVED_AGAIN: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -387,3 +388,34 @@ def _status_to_replace(folder: Folder, name: str) -> os.stat_result | None:
         # The folder may allow a rename, but a read-only file should not be replaced.
         raise PermissionError(errno.EACCES, "the file is read-only")
     return before
+
+
+def in_exact_folder(real: str, action: Callable[[Folder, str], T], *, create: StopSignal | None = None) -> T:
+    """Call `action` with the open parent folder of the file, and its name in it.
+
+    With `create`, missing folders are created while the signal is not set.
+    """
+    path = Path(real)
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
+    folder = Folder(Path(path.anchor))
+    for name in path.parts[1:-1]:
+        with folder:
+            folder = folder.open_folder(name, create=create)
+    with folder:
+        return action(folder, path.name)
+
+
+def read_bytes(folder: Folder, name: str, max_bytes: int, stop: StopSignal) -> bytes:
+    """Return the bytes of a file. A file with more than `max_bytes` is read only a little beyond that."""
+    data = bytearray()
+    descriptor = folder.open_file(name)
+    try:
+        while len(data) <= max_bytes and not stop.is_set():
+            chunk = os.read(descriptor, _CHUNK_BYTES)
+            if not chunk:
+                break
+            data += chunk
+    finally:
+        os.close(descriptor)
+    return bytes(data)

@@ -13,12 +13,11 @@ import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from accord.errors import AccordError, RequestCancelled
-from accord.workspace.roots import Folder, StopSignal, replace_file
+from accord.workspace.roots import Folder, StopSignal, in_exact_folder, read_bytes, replace_file
 from accord.workspace.text_files import PathQueue, TextTooLong, read_lines
 
 _MAX_NAME_BYTES: Final = 255
@@ -142,7 +141,7 @@ class ExactDisk:
 
         def work(_: StopSignal) -> os.stat_result | None:
             try:
-                return with_parent_folder(file.real, lambda folder, name: folder.stat(name))
+                return in_exact_folder(file.real, lambda folder, name: folder.stat(name))
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -153,7 +152,7 @@ class ExactDisk:
 
         def work(stop: StopSignal) -> bytes | None:
             try:
-                data = with_parent_folder(
+                data = in_exact_folder(
                     file.real, lambda folder, name: read_bytes(folder, name, max_bytes, stop)
                 )
             except FileNotFoundError:
@@ -171,7 +170,7 @@ class ExactDisk:
         """
 
         def work(stop: StopSignal) -> bytes:
-            descriptor = with_parent_folder(file.real, Folder.open_file)
+            descriptor = in_exact_folder(file.real, Folder.open_file)
             try:
                 return read_lines(descriptor, line, limit, max_bytes, stop)
             except TextTooLong:
@@ -197,7 +196,7 @@ class ExactDisk:
                     raise FileChanged(f"{file.path} was changed by another program just now; read it again")
                 replace_file(folder, name, data, stop)
 
-            with_parent_folder(file.real, replace, create=stop)
+            in_exact_folder(file.real, replace, create=stop)
 
         async with self.recorded(file):
             await self._run("write", file, work)
@@ -207,7 +206,7 @@ class ExactDisk:
         await self._run(
             "make a folder for",
             file,
-            lambda stop: with_parent_folder(file.real, lambda folder, name: None, create=stop),
+            lambda stop: in_exact_folder(file.real, lambda folder, name: None, create=stop),
         )
 
     async def remove(self, file: ResolvedFile) -> None:
@@ -219,7 +218,7 @@ class ExactDisk:
                 with stop.step():
                     (folder.remove_folder if is_folder else folder.remove)(name)
 
-            with_parent_folder(file.real, remove)
+            in_exact_folder(file.real, remove)
 
         async with self.recorded(file):
             await self._run("delete", file, work)
@@ -228,9 +227,9 @@ class ExactDisk:
         """Rename a file or folder. Never replaces an existing one."""
 
         def work(stop: StopSignal) -> None:
-            with_parent_folder(
+            in_exact_folder(
                 source.real,
-                lambda folder, name: with_parent_folder(
+                lambda folder, name: in_exact_folder(
                     destination.real,
                     lambda target, new_name: _move(folder, name, target, new_name, stop),
                     create=stop,
@@ -256,39 +255,6 @@ def _describe_os_error(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "a part of its path is a link"
     return (error.strerror or str(error)).lower()
-
-
-def with_parent_folder(
-    real: str, action: Callable[[Folder, str], T], *, create: StopSignal | None = None
-) -> T:
-    """Call `action` with the open parent folder of the file, and its name in it.
-
-    With `create`, missing folders are created while the signal is not set.
-    """
-    path = Path(real)
-    if not path.name:
-        raise IsADirectoryError(errno.EISDIR, "it is the root of the file system")
-    folder = Folder(Path(path.anchor))
-    for name in path.parts[1:-1]:
-        with folder:
-            folder = folder.open_folder(name, create=create)
-    with folder:
-        return action(folder, path.name)
-
-
-def read_bytes(folder: Folder, name: str, max_bytes: int, stop: StopSignal) -> bytes:
-    """Return the bytes of a file. A file with more than `max_bytes` is read only a little beyond that."""
-    data = bytearray()
-    descriptor = folder.open_file(name)
-    try:
-        while len(data) <= max_bytes and not stop.is_set():
-            chunk = os.read(descriptor, _CHUNK_BYTES)
-            if not chunk:
-                break
-            data += chunk
-    finally:
-        os.close(descriptor)
-    return bytes(data)
 
 
 def _move(source: Folder, name: str, target: Folder, new_name: str, stop: StopSignal) -> None:

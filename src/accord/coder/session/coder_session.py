@@ -30,11 +30,11 @@ from accord.store.records import LogRecord
 if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.coder.definitions.agents import AgentDefinition, AgentSet
-    from accord.coder.files.file_checkpoints import FileCheckpoints
     from accord.coder.mcp.host import McpHost
     from accord.coder.resources import CoderResources
     from accord.coder.session.rewind import SessionRewind
     from accord.coder.turn.session_runtime import SessionRuntime
+    from accord.frontend.checkpoints.file_checkpoints import FileCheckpoints
 
 
 class UsageTotal(Struct):
@@ -199,8 +199,8 @@ class CoderSession:
     @cached_property
     def checkpoints(self) -> "FileCheckpoints":
         """The files that turns have changed."""
-        from accord.coder.files.checkpoint_store import CheckpointStore, checkpoints_folder
-        from accord.coder.files.file_checkpoints import FileCheckpoints
+        from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, checkpoints_folder
+        from accord.frontend.checkpoints.file_checkpoints import FileCheckpoints
 
         store = CheckpointStore(checkpoints_folder(self.resources.options.store), self.id)
         return FileCheckpoints(store, self.agent_session.roots)
@@ -378,7 +378,7 @@ async def _clean_checkpoints(resources: "CoderResources") -> None:
     if _CLEANED in resources.reported_messages or not (store is None or isinstance(store, os.PathLike)):
         return
     resources.reported_messages.add(_CLEANED)
-    from accord.coder.files.checkpoint_store import checkpoints_folder, clean_up, stored_sessions
+    from accord.frontend.checkpoints.checkpoint_store import checkpoints_folder, clean_up, stored_sessions
 
     folder = checkpoints_folder(store)
     deleted: set[str] = set()

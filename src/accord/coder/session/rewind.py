@@ -13,14 +13,6 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
-from accord.coder.files.checkpoint_store import FileChange, PerformedRewind, TurnCheckpoint
-from accord.coder.files.file_restore import (
-    RestorePlan,
-    keep_current,
-    plan_restore,
-    restore,
-    within,
-)
 from accord.coder.model_history import HISTORY_RECORD, Message, apply_entry, note_message
 from accord.coder.session.coder_session import prompt_id
 from accord.errors import (
@@ -30,6 +22,14 @@ from accord.errors import (
     InvalidRequest,
     NotFound,
     StoreError,
+)
+from accord.frontend.checkpoints.checkpoint_store import FileChange, PerformedRewind, TurnCheckpoint
+from accord.frontend.checkpoints.file_restore import (
+    RestorePlan,
+    keep_current,
+    plan_restore,
+    restore,
+    within,
 )
 from accord.safe_text import one_line
 from accord.schema.content import ContentBlock, text_of_blocks

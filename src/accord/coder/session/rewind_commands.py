@@ -4,10 +4,10 @@ import os
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from accord.agent.turn import Turn
-from accord.coder.files.file_checkpoints import CHANGED_BETWEEN
-from accord.coder.files.file_restore import CHANGED_SINCE
 from accord.coder.session.slash_commands import BuiltInCommand, CommandReply
 from accord.errors import RpcError
+from accord.frontend.checkpoints.file_checkpoints import CHANGED_BETWEEN
+from accord.frontend.checkpoints.file_restore import CHANGED_SINCE
 from accord.safe_text import one_line
 from accord.schema.content import text_of_blocks
 from accord.session.rewind import RewindResult, RewindScope

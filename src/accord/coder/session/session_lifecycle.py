@@ -12,7 +12,6 @@ from msgspec import MsgspecError
 from accord.agent.agent_session import AgentSession
 from accord.agent.capabilities import unknown_session
 from accord.agent.decorators import ClientRequest
-from accord.coder.files.checkpoint_store import CheckpointStore, checkpoints_folder
 from accord.coder.model_history import note_message
 from accord.coder.models.model_name import REHEARSAL, ModelName
 from accord.coder.models.model_registry import ModelChoice, UnknownModel, missing_key
@@ -32,6 +31,7 @@ from accord.errors import (
     StoreError,
     UsageError,
 )
+from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, checkpoints_folder
 from accord.schema.session_requests import ListSessionsRequest, ListSessionsResponse
 from accord.schema.updates import SessionUpdate
 from accord.session import SessionOpened, SessionState

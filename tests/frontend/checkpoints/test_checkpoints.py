@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 from tests.coder.tools.git_project import GitProject
 
-from accord.coder.files import checkpoint_store, file_checkpoints
-from accord.coder.files.checkpoint_store import CheckpointStore, clean_up, stored_sessions
 from accord.coder.files.exact_disk import ExactDisk, resolve_path
-from accord.coder.files.file_checkpoints import CHANGED_BETWEEN, FileCheckpoints
-from accord.coder.files.file_restore import CHANGED_SINCE, RestorePlan, keep_current, plan_restore, restore
 from accord.errors import BadSettings
+from accord.frontend.checkpoints import checkpoint_store, file_checkpoints
+from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, clean_up, stored_sessions
+from accord.frontend.checkpoints.file_checkpoints import CHANGED_BETWEEN, FileCheckpoints
+from accord.frontend.checkpoints.file_restore import (
+    CHANGED_SINCE,
+    RestorePlan,
+    keep_current,
+    plan_restore,
+    restore,
+)
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from accord.coder.files.checkpoint_store import (
+from accord.errors import AccordError
+from accord.frontend.checkpoints.checkpoint_store import (
     ABSENT,
     FILE_LIMIT,
     CheckpointList,
@@ -22,11 +23,9 @@ from accord.coder.files.checkpoint_store import (
     TurnCheckpoint,
     digest_of,
 )
-from accord.coder.files.exact_disk import read_bytes, with_parent_folder
-from accord.coder.files.shadow_git import ChangedPath, GitProblem, ShadowGit, shadow_of
-from accord.errors import AccordError
+from accord.frontend.checkpoints.shadow_git import ChangedPath, GitProblem, ShadowGit, shadow_of
 from accord.policy.secret_files import is_secret
-from accord.workspace.roots import StopSignal
+from accord.workspace.roots import StopSignal, in_exact_folder, read_bytes
 
 MAX_CHANGED_FILES: Final = 2000
 """More files of one turn are not recorded."""
@@ -253,7 +252,7 @@ class FileCheckpoints:
 def look(path: str) -> tuple[FileState, bytes | None]:
     """What is at a real path, and the bytes of a file that is not too large. Follows no links."""
     try:
-        status = with_parent_folder(path, lambda folder, name: folder.stat(name))
+        status = in_exact_folder(path, lambda folder, name: folder.stat(name))
         if stat.S_ISDIR(status.st_mode):
             return FileState("folder"), None
         if not stat.S_ISREG(status.st_mode):
@@ -261,9 +260,7 @@ def look(path: str) -> tuple[FileState, bytes | None]:
         mode = stat.S_IMODE(status.st_mode) & 0o777
         if status.st_size > FILE_LIMIT:
             return FileState("file", f"size:{status.st_size}:{status.st_mtime_ns}", mode), None
-        data = with_parent_folder(
-            path, lambda folder, name: read_bytes(folder, name, FILE_LIMIT, StopSignal())
-        )
+        data = in_exact_folder(path, lambda folder, name: read_bytes(folder, name, FILE_LIMIT, StopSignal()))
     except (FileNotFoundError, NotADirectoryError):
         return ABSENT, None
     except OSError:

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from accord.coder.files.checkpoint_store import FILE_LIMIT, folder_name
 from accord.errors import AccordError
+from accord.frontend.checkpoints.checkpoint_store import FILE_LIMIT, folder_name
 from accord.policy.git_repository import GitRepository, repository_of
 from accord.policy.secret_files import is_secret
 from accord.private_files import private_folder, write_atomically

@@ -12,11 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from accord.coder.files.checkpoint_store import CheckpointStore, FileChange, FileState
-from accord.coder.files.exact_disk import with_parent_folder
-from accord.coder.files.file_checkpoints import CHANGED_BETWEEN, look
+from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, FileChange, FileState
+from accord.frontend.checkpoints.file_checkpoints import CHANGED_BETWEEN, look
 from accord.session.rewind import SkippedFile
-from accord.workspace.roots import Folder, StopSignal, replace_file
+from accord.workspace.roots import Folder, StopSignal, in_exact_folder, replace_file
 
 CHANGED_SINCE: Final = "another program changed it since"
 _NOT_KEPT: Final = "its copy is missing or damaged"
@@ -153,12 +152,12 @@ def _remove(step: RestoreStep) -> None:
     def remove(folder: Folder, name: str) -> None:
         (folder.remove_folder if step.now.kind == "folder" else folder.remove)(name)
 
-    with_parent_folder(step.path, remove)
+    in_exact_folder(step.path, remove)
 
 
 def _remove_if_empty(folder: str) -> None:
     try:
-        with_parent_folder(folder, lambda parent, name: parent.remove_folder(name))
+        in_exact_folder(folder, lambda parent, name: parent.remove_folder(name))
     except OSError:
         return  # not empty, or gone
 
@@ -166,7 +165,7 @@ def _remove_if_empty(folder: str) -> None:
 def _write(store: CheckpointStore, step: RestoreStep) -> None:
     stop = StopSignal()
     if step.target.kind == "folder":
-        with_parent_folder(
+        in_exact_folder(
             step.path, lambda folder, name: folder.open_folder(name, create=stop).close(), create=stop
         )
         return
@@ -179,7 +178,7 @@ def _write(store: CheckpointStore, step: RestoreStep) -> None:
         if step.now.kind == "absent" or (step.now.mode ^ step.target.mode) & 0o111:
             _set_mode(folder, name, step.target.mode)
 
-    with_parent_folder(step.path, write, create=stop)
+    in_exact_folder(step.path, write, create=stop)
 
 
 def _set_mode(folder: Folder, name: str, mode: int) -> None:
