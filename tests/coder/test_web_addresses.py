@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.coder.tools.web_client import BadUrl, WebAccess, forbidden_reason, parse_url
+from accord.frontend.web_client import BadUrl, WebAccess, forbidden_reason, parse_url
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.coder.tools.web_site import Site
 from accord.coder.model_history import ImagePart
 from accord.coder.tools.tool import BadArguments
 from accord.coder.tools.tool_context import ToolLimits
-from accord.coder.tools.web_client import WebAccess
+from accord.frontend.web_client import WebAccess
 from accord.testing import FakeClock
 
 

@@ -13,8 +13,8 @@ from accord.coder.models.credentials import Secret
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.tools.search_services import ApiSearch, choose_search
 from accord.coder.tools.tool import BadArguments, ToolFailure
-from accord.coder.tools.web_client import WebAccess
 from accord.coder.user_config import WebConfig
+from accord.frontend.web_client import WebAccess
 from accord.testing import FakeClock
 
 KEY = "search-key-1234567890"

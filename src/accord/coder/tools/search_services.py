@@ -15,8 +15,8 @@ import msgspec
 from accord.coder.models.credentials import Secret, find_key, key_variables
 from accord.coder.models.endpoints import Endpoint
 from accord.coder.tools.tool import ToolFailure
-from accord.coder.tools.web_client import WebAccess, WebPage, call_api, parse_url
 from accord.coder.user_config import WebConfig, address_error
+from accord.frontend.web_client import WebAccess, WebPage, call_api, parse_url
 from accord.safe_text import one_line
 
 _MAX_BYTES: Final = 2 * 1024 * 1024

@@ -19,7 +19,7 @@ from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import Report, ToolFailure, ToolOutcome
-from accord.coder.tools.web_client import WebAccess
+from accord.frontend.web_client import WebAccess
 from accord.schema.updates import PlanEntry
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from accord.coder.tools.tool import (
     text_outcome,
 )
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.tools.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
+from accord.frontend.web_client import BadUrl, HttpResponseHead, WebPage, check_host, fetch, parse_url
 from accord.safe_text import one_line
 from accord.schema.content import Content, ImageContent, TextContent
 from accord.text_width import count_text

@@ -20,7 +20,7 @@ from accord.coder.tools.tool import (
     ToolOutcome,
 )
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.tools.web_client import BadUrl, parse_url
+from accord.frontend.web_client import BadUrl, parse_url
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema.content import Content, TextContent, ToolCallContent
 

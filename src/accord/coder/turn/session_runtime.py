@@ -45,12 +45,12 @@ from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.coder.tools.tool_context import CommandSandbox, SetPlan, ToolContext
-from accord.coder.tools.web_client import WebAccess
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
 from accord.coder.turn.tool_runner import ToolRunner, TurnOutput
 from accord.coder.turn.usage_budget import UsageBudget
 from accord.coder.turn.user_questions import question_asker
+from accord.frontend.web_client import WebAccess
 from accord.paths import config_dir
 from accord.policy.audit_log import DecisionLog
 from accord.policy.permission_store import PermissionStore

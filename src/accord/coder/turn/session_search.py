@@ -8,8 +8,8 @@ from accord.coder.models.model import RequestUsage
 from accord.coder.models.model_name import REHEARSAL
 from accord.coder.models.remote_model import RemoteModel
 from accord.coder.tools.search_services import ApiSearch, SearchService, choose_search
-from accord.coder.tools.web_client import WebAccess
 from accord.errors import AccordError
+from accord.frontend.web_client import WebAccess
 
 if TYPE_CHECKING:
     from accord.coder.turn.session_runtime import SessionRuntime

@@ -1,4 +1,4 @@
-"""HTTP client of `web_fetch` and `web_search`: URL parsing, address checks, one request, redirects.
+"""HTTP client of web tools and notifications: URL parsing, address checks, one request, redirects.
 
 A host name is resolved once, all its addresses are checked, and the connection goes to a checked address. DNS
 answers that change afterwards have no effect. Redirects are checked at every hop.
@@ -74,11 +74,11 @@ def _forbidden_address_reason(address: Address) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WebAccess:
-    """What `web_fetch` may reach. By default only the public internet."""
+    """What may be reached. By default only the public internet."""
 
     allowed: tuple[str, ...] = ()
-    """Hosts (`intranet.example`, with subdomains) and networks (`10.0.0.0/8`) that may be fetched although
-    they are not public."""
+    """Hosts (`intranet.example`, with subdomains) and networks (`10.0.0.0/8`) that may be reached
+    although they are not public."""
     resolve: Resolve = resolve
     tls: ssl.SSLContext | None = None
     """The trusted certificates; by default those of the system."""
@@ -194,8 +194,8 @@ class HttpResponseHead:
         return None
 
 
-class HttpExchange:
-    """One request: `async with HttpExchange(...) as exchange:`, then `send`, then `body`.
+class WebExchange:
+    """One request: `async with WebExchange(...) as exchange:`, then `send`, then `body`.
 
     The connection ends with the block. h11 does HTTP, asyncio does TLS and sockets.
     """
@@ -216,7 +216,7 @@ class HttpExchange:
         self._writer: asyncio.StreamWriter
         self._head: HttpResponseHead
 
-    async def __aenter__(self) -> "HttpExchange":
+    async def __aenter__(self) -> "WebExchange":
         tls = None
         if self._url.scheme == "https":
             tls = self._tls or await asyncio.to_thread(ssl.create_default_context)
@@ -370,7 +370,7 @@ def check_host(url: Url, access: WebAccess) -> None:
         raise WebRefused(f"{url.host} may not be fetched: it {reason}")
 
 
-async def _connect(url: Url, access: WebAccess) -> HttpExchange:
+async def _connect(url: Url, access: WebAccess) -> WebExchange:
     try:
         addresses = await access.resolve(url.host, url.port)
     except OSError as error:
@@ -381,7 +381,7 @@ async def _connect(url: Url, access: WebAccess) -> HttpExchange:
         # One address that is not public makes the name suspect: no address of it is contacted.
         if reason := access.forbidden_reason(url.host, address):
             raise WebRefused(f"{url.host} may not be fetched: {address} {reason}")
-    return HttpExchange(url, addresses, access.tls)
+    return WebExchange(url, addresses, access.tls)
 
 
 def _site(url: Url) -> str:
