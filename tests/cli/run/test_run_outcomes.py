@@ -50,6 +50,7 @@ def test_a_turn_over_its_budget_exits_with_1_and_names_the_limit(harness: RunHar
     ("words", "problem"),
     [
         (["--max-cost", "free"], "--max-cost 'free' is not an amount in US dollars above 0"),
+        (["--max-session-cost", "-1"], "--max-session-cost '-1' is not an amount in US dollars above 0"),
         (["--max-session-tokens", "1.5"], "--max-session-tokens '1.5' is not a whole number above 0"),
         (["--max-tokens", "0"], "--max-tokens '0' is not a whole number above 0"),
         (["--max-session-requests", "x"], "--max-session-requests 'x' is not a whole number above 0"),

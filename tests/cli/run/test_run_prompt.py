@@ -215,7 +215,8 @@ def test_help_lists_options_and_exit_codes(harness: RunHarness) -> None:
 def test_every_option_is_used_in_a_test() -> None:
     """An option that is parsed but not used is an easy mistake."""
     folder = Path(__file__).parent
-    files = [*folder.glob("test_*.py"), folder.parent / "test_env_option.py"]
+    other = ("test_env_option.py", "test_worktrees_command.py")
+    files = [*folder.glob("test_*.py"), *(folder.parent / name for name in other)]
     tests = "".join(file.read_text() for file in files)
     options = {
         word for action in parser()._actions for word in action.option_strings if word.startswith("--")
