@@ -240,6 +240,22 @@ def operation(
         running.end(error)
 
 
+@contextmanager
+def continued(meta: object) -> Generator[None]:
+    """Run the block in the trace of a request, given its `_meta`, without a span of its own."""
+    caller = None if telemetry() is None else extracted(meta)
+    if caller is None:
+        yield
+        return
+    from opentelemetry import context
+
+    token = context.attach(caller)
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
 def extracted(meta: object) -> Any:
     """The context of the caller in the `_meta` of its request; None if it has none that is valid."""
     if not isinstance(meta, Mapping):

@@ -118,6 +118,44 @@ await turn.say(f"allowed: {bool(answer)}")
     assert ["allowed: True" in text for text in results(model.requests[-1])] == [True, False]
 
 
+COUNTING_AGENT = """
+import asyncio, sys
+from accord.agent import Agent
+
+agent = Agent(sys.argv[1])
+
+@agent.new_session
+def opened(session):
+    session.id = "session-1"
+
+@agent.prompt
+async def answer(turn):
+    for number in ("first", "second"):
+        async with turn.tool_call(number, kind="execute") as call:
+            await call.ask_permission()
+
+asyncio.run(agent.serve_stdio())
+"""
+
+
+async def test_two_agents_with_the_same_session_id_are_told_apart(harness: AgentHarness) -> None:
+    program = harness.home / "counting.py"
+    program.write_text(COUNTING_AGENT)
+    agents = {name: {"command": sys.executable, "args": [str(program), name]} for name in ("one", "two")}
+    (harness.home / "config" / "acp.json").write_text(json.dumps({"agent_servers": agents}))
+    model = ScriptedModel([use("agent", prompt="a", agent="one"), use("agent", prompt="a", agent="two")])
+    titles: list[set[str]] = []
+    async with harness.client(model=model, capabilities=PLAIN) as client:
+        id = client.prompt(await client.new_session(harness.cwd), "go")
+        for _ in ("start", "first", "second"):
+            questions = [await client.asked("session/request_permission") for _ in ("one", "two")]
+            titles.append({question["params"]["toolCall"]["title"] for question in questions})
+            for question in questions:
+                choose(client, question, "allow_once")
+        await client.turn_of(id)
+    assert titles[1:] == [{"one: first", "two: first"}, {"one: second", "two: second"}]
+
+
 @pytest.mark.parametrize("mode", ["read-only", "plan"])
 async def test_a_mode_that_only_reads_starts_no_other_agent(harness: AgentHarness, mode: str) -> None:
     helper(harness, "open(os.path.join(turn.session.cwd, 'made'), 'w')")

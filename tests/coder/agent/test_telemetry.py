@@ -196,6 +196,48 @@ async def test_mcp_servers_get_the_context(harness: AgentHarness, recorded: Reco
     assert dict(tool.attributes)["gen_ai.tool.type"] == "extension"
 
 
+async def test_mcp_processes_and_hooks_have_the_context_in_their_environment(
+    harness: AgentHarness, recorded: Recorded
+) -> None:
+    hook = "[[hooks.UserPromptSubmit]]\nhooks = [{ command = 'echo $TRACEPARENT' }]\n"
+    configure(harness, SANDBOX_OFF + hook)
+    program = MCP_SERVER.replace("json, sys", "json, os, sys").replace(
+        'params.get("_meta")', 'os.environ["TRACEPARENT"]'
+    )
+    server = {"name": "s", "command": sys.executable, "args": ["-S", "-c", program], "env": []}
+    model = ScriptedModel([use("s__context")])
+    async with harness.client(model=model, mode="full-access") as client:
+        session = await client.new_session(
+            harness.cwd, mcpServers=[server], _meta={"traceparent": TRACEPARENT}
+        )
+        await client.call("session/prompt", {"sessionId": session, **prompt("go")})
+    assert json.loads(text_of(model.requests[-1].messages[-1])) == TRACEPARENT
+    turn = recorded.spans["invoke_agent accord"]
+    assert f"[hook] 00-{turn.context.trace_id:032x}-{turn.context.span_id:016x}-" in model.prompts[0]
+
+
+async def test_each_subagent_has_a_span_with_its_own_usage(harness: AgentHarness, recorded: Recorded) -> None:
+    model = ScriptedModel([use("agent", prompt="look")], ["found"], ["done"])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    task, tool = recorded.spans["invoke_agent sub-agent"], recorded.spans["execute_tool agent"]
+    assert task.parent.span_id == tool.context.span_id
+    inner = [span for span in recorded.exporter.get_finished_spans() if span.name == "chat scripted"]
+    assert [span.parent.span_id for span in inner].count(task.context.span_id) == 1
+    members = dict(task.attributes)
+    assert members["gen_ai.usage.input_tokens"] == 100
+    assert members["gen_ai.response.finish_reasons"] == ("end_turn",)
+    assert dict(recorded.spans["invoke_agent accord"].attributes)["gen_ai.usage.input_tokens"] == 300
+
+
+async def test_a_failed_subagent_has_its_error(harness: AgentHarness, recorded: Recorded) -> None:
+    failure = ModelError("other", "broken", final=True)
+    model = ScriptedModel([use("agent", prompt="look")], failure, ["done"])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert dict(recorded.spans["invoke_agent sub-agent"].attributes)["error.type"] == "ModelError"
+
+
 async def test_the_gateway_has_a_span_and_passes_the_context_on(tmp_path: Path, recorded: Recorded) -> None:
     async with gateway_harness(audit=AuditLog(tmp_path / "audit.jsonl")) as gateway:
         client = await gateway.client()

@@ -39,8 +39,8 @@ class AgentPool:
         self._session = session
         self._running: dict[str, RemoteAgent] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self._consents: dict[str, Consent] = {}
-        """Who answers the requests of a session of an agent, by the session's id."""
+        self._consents: dict[ClientSession, Consent] = {}
+        """Who answers the requests of a session. Two agents may use the same session id."""
         self._agents = ConfiguredAgents()
         self.problem: str = ""
         """Why the agents cannot be read, or why some do not count."""
@@ -84,13 +84,13 @@ class AgentPool:
             )
         else:
             opened = await agent.new_session(session.cwd, additional_directories=folders, mcp_servers=servers)
-        self._consents[opened.id] = consent
+        self._consents[opened] = consent
         await _leave_bypass_mode(opened)
         return opened
 
     async def close(self, session: ClientSession) -> None:
         """Close a session of an agent. Its process goes on."""
-        self._consents.pop(session.id, None)
+        self._consents.pop(session, None)
         with suppress(AccordError):
             await session.close()
 
@@ -140,11 +140,11 @@ class AgentPool:
             return agent
 
     async def _permission(self, request: PermissionRequest) -> PermissionChoice:
-        consent = self._consents.get(request.session.id)
+        consent = self._consents.get(request.session)
         return reject_all(request) if consent is None else await consent(request)
 
     def _workspace(self, session: ClientSession) -> Workspace:
-        consent = self._consents.get(session.id)
+        consent = self._consents.get(session)
         if consent is None:  # before the session is open
             consent = Consent(Policy(Rules(default="none")), None, _LOG.info)
         return permission_workspace(consent)(session)

@@ -32,6 +32,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
+from accord import telemetry
 from accord.clock import OwnedTasks
 from accord.coder.mcp.server_interface import (
     AcpRequest,
@@ -559,10 +560,11 @@ async def stdio_streams(
 def _environment(
     server: McpServerStdio, agent_environment: Mapping[str, str] | None
 ) -> dict[str, str | None]:
-    """Return the changes to our environment: no credentials, plus the variables from the client."""
+    """Return the changes to our environment: no credentials, plus the trace and the client's variables."""
     allowed = without_credentials(os.environ if agent_environment is None else agent_environment)
     removed: dict[str, str | None] = dict.fromkeys(os.environ.keys() - allowed.keys())
-    return removed | allowed | {variable.name: variable.value for variable in server.env}
+    own = {variable.name: variable.value for variable in server.env}
+    return removed | allowed | telemetry.environment() | own
 
 
 class _StderrLog:

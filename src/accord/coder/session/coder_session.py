@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Struct, ValidationError, convert, field, to_builtins
 
+from accord import telemetry
 from accord.agent.agent_session import AgentSession
 from accord.clock import Clock
 from accord.coder.definitions.definition_folders import agent_folders
@@ -309,7 +310,8 @@ class CoderSession:
         if self.agent_session.mcp_servers or self._has_own_servers():
             from accord.coder.mcp.host import start_servers
 
-            self.mcp = start_servers(self)
+            with telemetry.continued(self.agent_session.request.meta):
+                self.mcp = start_servers(self)
         runtime = await self.runtime()
         await runtime.offer_commands()
         await runtime.report_sandbox()

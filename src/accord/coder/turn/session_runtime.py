@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
+from accord import telemetry
 from accord.agent.agent_session import Command
 from accord.agent.turn import Turn
 from accord.coder.context.context_budget import ContextBudget
@@ -459,8 +460,7 @@ class SessionRuntime:
 
     def _allow_temp_folder(self) -> None:
         """Let tools read the temporary folder of the sandbox, where commands of this session leave files."""
-        folder = self.sandbox.private_temp
-        roots = self.gate.directories.roots
+        folder, roots = self.sandbox.private_temp, self.gate.directories.roots
         if folder is not None and folder not in roots:
             self.gate.directories = replace(self.gate.directories, roots=(*roots, folder))
 
@@ -533,6 +533,7 @@ class SessionRuntime:
                 mode=lambda: session.mode,
                 clock=session.clock,
                 report=self._warn,
+                variables=telemetry.environment,
             )
             self.hooks = SessionHooks(found, environment)
 

@@ -8,7 +8,7 @@ belongs to its parent.
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 from msgspec.structs import replace as replace_fields
 
+from accord import telemetry
 from accord.agent.session_updates import Subagent
 from accord.agent.tool_call_scope import Location, PermissionAnswer, ToolCallScope
 from accord.agent.turn import Turn
 from accord.coder.bounded_text import truncate
+from accord.coder.definitions.agents import AgentDefinition
 from accord.coder.files.session_files import ReadFiles
 from accord.coder.model_history import ModelHistory, TextPart, note_message, user_message
-from accord.coder.models.model import Model, ModelError
+from accord.coder.models.model import Model, ModelError, ModelRequest, RequestUsage
 from accord.coder.session.coder_session import UsageTotal
 from accord.coder.tools.tool import Report, ToolOutcome, text_outcome
 from accord.coder.tools.tool_context import Delegation, ToolContext
@@ -375,7 +377,7 @@ class TaskDelegate:
         )
         reporter = asyncio.ensure_future(report_steps(steps, report, context))
         try:
-            reason = await stoppable.run_loop(loop)
+            reason = await stoppable.run(_recorded(loop, agent, runtime.session.id))
         except ModelError as error:
             await child.set_failed(InternalError(str(error)))
             return _outcome(loop, steps, context, "error", f"The sub-agent stopped: {error}")
@@ -406,12 +408,12 @@ class _StoppableLoop:
         if self._task is not None:
             self._task.cancel()
 
-    async def run_loop(self, loop: AgentLoop) -> StopReason:
+    async def run(self, loop: Coroutine[Any, Any, StopReason]) -> StopReason:
         """Run to the end.
 
         Raises what the loop raises, and CancelledError only if the turn itself is cancelled.
         """
-        self._task = task = asyncio.ensure_future(loop.run())
+        self._task = task = asyncio.create_task(loop)
         try:
             await asyncio.wait((task,))
         finally:
@@ -419,6 +421,27 @@ class _StoppableLoop:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         return "cancelled" if task.cancelled() else task.result()
+
+
+async def _recorded(loop: AgentLoop, agent: AgentDefinition | None, session_id: str) -> StopReason:
+    """Run the loop in a span of its own. Raises what the loop raises."""
+    name = "sub-agent" if agent is None else agent.name
+    with telemetry.operation("invoke_agent", name) as span:
+        if span is None:
+            return await loop.run()
+        used, add_to_turn = UsageTotal(), loop.on_usage
+
+        async def on_usage(usage: RequestUsage, request: ModelRequest) -> None:
+            used.add(usage)
+            span.add_tokens(used)
+            await add_to_turn(usage, request)
+
+        loop.on_usage = on_usage
+        span.set(agent_name=name, conversation_id=session_id)
+        span.set(provider_name=loop.model.provider, request_model=loop.model.name)
+        reason = await loop.run()
+        span.set(response_finish_reasons=[reason])
+        return reason
 
 
 def _outcome(
