@@ -158,3 +158,14 @@ def test_a_change_of_a_very_long_file_is_one_hunk() -> None:
     after = [*before[:10], "new\n", *before[10:]]
     (hunk,) = hunks_of("/long", "".join(before), "".join(after))
     assert (hunk.start, hunk.added, hunk.removed) == (8, ("new\n",), ())
+
+
+def test_a_reverted_change_is_no_longer_listed(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    changed = _changed((2, "two"), (25, "twenty-five"))
+    file.write_text(changed)
+    review = _service(tmp_path, [Diff(str(file), changed, "".join(LINES))])
+    review.revert(review.files("turn")[0].hunks[0])
+    assert [hunk.added for hunk in review.files("turn")[0].hunks] == [("twenty-five\n",)]
+    review.revert(review.files("turn")[0].hunks[0])
+    assert review.files("turn") == []

@@ -136,15 +136,16 @@ class Git:
         settings = () if hooks else ("-c", f"core.hooksPath={os.devnull}")
         return os.fsdecode(self._call([*settings, *arguments], b"", _WRITE_SECONDS, {})).strip()
 
-    def commit(self, message: str, paths: Sequence[str]) -> str:
+    def commit(self, message: str, paths: Sequence[str], *, hooks: bool = True) -> str:
         """Commit these files and nothing else; returns the short id. Raises GitFailed."""
         if not message.strip():
             raise GitFailed("the message of the commit is empty")
         if not paths:
             raise GitFailed("there is nothing to commit")
         names = [self._relative(path) for path in paths]
-        self.write("-C", self.top, "--literal-pathspecs", "add", "-A", "--", *names)
-        self.write("-C", self.top, "--literal-pathspecs", "commit", "--quiet", "-m", message, "--", *names)
+        self.write("-C", self.top, "--literal-pathspecs", "add", "-A", "--", *names, hooks=hooks)
+        words = ("commit", "--quiet", f"--message={message}", "--", *names)
+        self.write("-C", self.top, "--literal-pathspecs", *words, hooks=hooks)
         return self.read("rev-parse", "--short", "HEAD")
 
     # -- internals -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import difflib
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -167,11 +167,11 @@ class ReviewService:
         """The comments as the next prompt; empty without comments."""
         return comments_prompt(self.comments, str(self.roots.cwd))
 
-    def commit(self, message: str, paths: Sequence[str]) -> str:
+    def commit(self, message: str, paths: Sequence[str], *, hooks: bool = True) -> str:
         """Commit these files; returns the short id of the commit. Raises UsageError."""
         for path in paths:
             self._resolve(path)
-        return Git.require(str(self.roots.cwd)).commit(message, paths)
+        return Git.require(str(self.roots.cwd)).commit(message, paths, hooks=hooks)
 
     def _diffs(self, scope: ReviewScope) -> list[Diff]:
         entries: Sequence[Entry] = self.state.timeline
@@ -246,11 +246,12 @@ def _recorded_file(path: str, diffs: Sequence[Diff], read: Reader) -> ReviewedFi
     found, before = _before(diffs, now)
     if found:
         return ReviewedFile(path, tuple(hunks_of(path, before, now)))
-    # Others have changed the file since: show what the calls reported.
+    # The file has changed since: show what the calls reported, without what was reverted.
     hunks = [
         hunk
         for diff in diffs
         for hunk in hunks_of(path, diff.old_text if isinstance(diff.old_text, str) else None, diff.new_text)
+        if not _is_reverted(now, hunk)
     ]
     return ReviewedFile(path, tuple(hunks), note="changed again since")
 
@@ -343,6 +344,27 @@ def reverted_text(current: str | None, hunk: Hunk) -> str:
         raise UsageError(f"{hunk.path} is not changed: {reason}")
     at = places[0]
     return "".join([*lines[:at], *hunk.before, *lines[at + len(wanted) :]])
+
+
+def _is_reverted(current: str | None, hunk: Hunk) -> bool:
+    """Whether the file has what was there before the hunk."""
+    if hunk.whole_file:
+        return current == ("".join(hunk.before) if hunk.whole_file == "deleted" else None)
+    return not _is_part(current, hunk) and _is_part(current, inverse(hunk))
+
+
+def _is_part(current: str | None, hunk: Hunk) -> bool:
+    try:
+        reverted_text(current, hunk)
+    except UsageError:
+        return False
+    return True
+
+
+def inverse(hunk: Hunk) -> Hunk:
+    """The change that brings a reverted one back."""
+    whole: dict[str, Literal["", "created", "deleted"]] = {"created": "deleted", "deleted": "created"}
+    return replace(hunk, before=hunk.after, after=hunk.before, whole_file=whole.get(hunk.whole_file, ""))
 
 
 def comments_prompt(comments: Iterable[ReviewComment], cwd: str) -> str:

@@ -46,6 +46,7 @@ from accord.session.rewind import rewind_marker
 from accord.session.tool_calls import has_terminals, without_terminals
 
 if TYPE_CHECKING:
+    from accord.frontend.review import Hunk
     from accord.gateway.gateway_client import GatewayClient
     from accord.gateway.gateway_workspace import GatewayWorkspace
     from accord.gateway.pending_requests import PendingRequest
@@ -120,6 +121,8 @@ class LiveSession:
         self.mcp_servers: bytes = b"[]"
         """The client's MCP servers as JSON, for reopening the session."""
         self.workspace: GatewayWorkspace | None = None
+        self.reverted_hunks: dict[str, Hunk] = {}
+        """Changes that were taken back in the review and can be brought back."""
         self._bounds: dict[tuple[str, ...], TokenRights] = {}
         self.lease: LimitLease | None = None
         """Counts it against the session limit."""

@@ -6,7 +6,7 @@ Imported on first use.
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, cast
 
 from rich.text import Text
@@ -23,6 +23,7 @@ from accord.frontend.review import (
     ReviewedFile,
     ReviewScope,
     ReviewService,
+    inverse,
     relative_path,
 )
 from accord.safe_text import clean_line
@@ -355,12 +356,6 @@ class ReviewScreen(ModalScreen[None]):
     @property
     def _chat(self) -> "ChatApp":
         return cast("ChatApp", self.app)  # pyright: ignore[reportUnknownMemberType]
-
-
-def inverse(hunk: Hunk) -> Hunk:
-    """The change that brings a reverted one back."""
-    whole = {"created": "deleted", "deleted": "created", "": ""}[hunk.whole_file]
-    return replace(hunk, before=hunk.after, after=hunk.before, whole_file=whole)
 
 
 def _marks(lines: "Sequence[tuple[str, int, str]]") -> dict[int, tuple[tuple[int, int], ...]]:

@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from accord.errors import InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.parameter_rights import check_folders
+from accord.gateway.methods.parameters import bool_param, read_params, text_param, without_none
 from accord.gateway.methods.prompt_turn import attached_session
 from accord.gateway.pending_requests import read_answer
-from accord.gateway.upstream import read_untyped
 from accord.schema.codec import encode
 from accord.workspace.file_search import best_matches
 
@@ -31,7 +31,7 @@ def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
     """List the agents that the token covers, with their states."""
     gateway = client.gateway
     result = [
-        _without_none(
+        without_none(
             name=agent.name,
             title=agent.source.title or None,
             description=agent.source.description or None,
@@ -54,29 +54,29 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """List the sessions of all agents that the token covers, in pages if there is a `limit`; `subscribe`
     turns change notifications on or off.
     """
-    params = _params(call)
-    client.wants_sessions = _bool_param(params, "subscribe", client.wants_sessions)
+    params = read_params(call)
+    client.wants_sessions = bool_param(params, "subscribe", client.wants_sessions)
     limit = params.get("limit")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise InvalidParams("Invalid params: `limit` must be a positive number")
-    cursor = None if params.get("cursor") is None else _text_param(params, "cursor")
+    cursor = None if params.get("cursor") is None else text_param(params, "cursor")
     sessions, next_cursor = await client.gateway.overview.list_sessions(
-        client.rights, _text_param(params, "query", ""), limit and min(limit, _MAX_SESSIONS), cursor
+        client.rights, text_param(params, "query", ""), limit and min(limit, _MAX_SESSIONS), cursor
     )
-    call.answer(encode(_without_none(sessions=sessions, nextCursor=next_cursor)))
+    call.answer(encode(without_none(sessions=sessions, nextCursor=next_cursor)))
 
 
 def list_inbox(client: "GatewayClient", call: "ClientCall") -> None:
     """List the requests that wait for a user; `subscribe` turns change notifications on or off."""
-    client.wants_inbox = _bool_param(_params(call), "subscribe", client.wants_inbox)
+    client.wants_inbox = bool_param(read_params(call), "subscribe", client.wants_inbox)
     call.answer(b'{"items":[%s]}' % b",".join(client.gateway.overview.inbox(client)))
 
 
 def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
     """Answer a request of the inbox, whether or not the client is attached to its session."""
-    params = _params(call)
+    params = read_params(call)
     gateway = client.gateway
-    pending = gateway.pending_requests.find(_text_param(params, "id", ""))
+    pending = gateway.pending_requests.find(text_param(params, "id", ""))
     if pending is None or not gateway.overview.is_in_inbox(client, pending):
         raise NotFound("the request is no longer pending", {"id": params.get("id")})
     if "result" not in params:
@@ -94,9 +94,9 @@ def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
 
 async def find_files(client: "GatewayClient", call: "ClientCall") -> None:
     """List the files of a session's folders whose names match the query best."""
-    params = _params(call)
-    session = attached_session(client, _text_param(params, "sessionId"))
-    query, limit = _text_param(params, "query", ""), params.get("limit", 20)
+    params = read_params(call)
+    session = attached_session(client, text_param(params, "sessionId"))
+    query, limit = text_param(params, "query", ""), params.get("limit", 20)
     max_files = min(limit, _MAX_FILES) if isinstance(limit, int) and limit > 0 else 20
 
     indexes = [client.gateway.file_indexes[folder] for folder in session.folders]
@@ -116,7 +116,7 @@ async def find_files(client: "GatewayClient", call: "ClientCall") -> None:
 
 async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
     """List the subfolders of a folder that the token covers; without a path, the folders to start with."""
-    path = _text_param(_params(call), "path", "")
+    path = text_param(read_params(call), "path", "")
     rights = client.rights
     if not path:
         start_folders = rights.folders or (client.gateway.start_folder or str(Path.home()),)
@@ -151,10 +151,10 @@ async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
 
 def terminal_output(client: "GatewayClient", call: "ClientCall") -> None:
     """Return the output of a terminal of a session."""
-    params = _params(call)
-    session = attached_session(client, _text_param(params, "sessionId"))
+    params = read_params(call)
+    session = attached_session(client, text_param(params, "sessionId"))
     workspace = session.workspace
-    view = workspace.terminals.get(_text_param(params, "terminalId")) if workspace is not None else None
+    view = workspace.terminals.get(text_param(params, "terminalId")) if workspace is not None else None
     if view is None:
         raise NotFound("terminal not found", {"terminalId": params.get("terminalId")})
     status = view.exit_status
@@ -162,33 +162,6 @@ def terminal_output(client: "GatewayClient", call: "ClientCall") -> None:
     if status is not None:
         result["exitStatus"] = {"exitCode": status.exit_code, "signal": status.signal}
     call.answer(encode(result))
-
-
-def _params(call: "ClientCall") -> dict[str, Any]:
-    value: Any = {} if call.params is None else read_untyped(call.params).value
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidParams("Invalid params: must be an object")
-    return value  # pyright: ignore[reportUnknownVariableType] - JSON
-
-
-def _text_param(params: dict[str, Any], name: str, default: str | None = None) -> str:
-    value = params.get(name, default)
-    if not isinstance(value, str) or "\0" in value:
-        raise InvalidParams(f"Invalid params: `{name}` must be a string")
-    return value
-
-
-def _bool_param(params: dict[str, Any], name: str, default: bool) -> bool:
-    value = params.get(name, default)
-    if not isinstance(value, bool):
-        raise InvalidParams(f"Invalid params: `{name}` must be true or false")
-    return value
-
-
-def _without_none(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}
 
 
 METHODS: Final[dict[str, Any]] = {

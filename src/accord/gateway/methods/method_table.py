@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Final
 from accord.errors import RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import checked_params
-from accord.gateway.methods import extension_methods, prompt_turn, session_list, session_setup
+from accord.gateway.methods import (
+    extension_methods,
+    prompt_turn,
+    review_methods,
+    session_list,
+    session_setup,
+)
 from accord.schema.methods import (
     SESSION_ARCHIVE,
     SESSION_BATCH_GET,
@@ -34,6 +40,7 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/close": session_list.close,
     "session/delete": session_list.delete,
     **extension_methods.METHODS,
+    **review_methods.METHODS,
 }
 _NOT_SERVED: Final = frozenset(
     (
@@ -54,9 +61,9 @@ _READ_ONLY_METHODS: Final = frozenset(
     )
 )
 
-_UNAUDITED_METHODS: Final = frozenset(("initialize", "session/list", *extension_methods.METHODS)) - {
-    "_accord/inbox/answer"
-}
+_UNAUDITED_METHODS: Final = frozenset(
+    ("initialize", "session/list", *extension_methods.METHODS, *review_methods.UNAUDITED_METHODS)
+) - {"_accord/inbox/answer"}
 
 
 class MethodTable:
