@@ -1,5 +1,6 @@
 /** Starts the page. Removes the token from the address before it does anything else. */
 import { render } from "preact";
+import { chooseLanguage } from "./messages/messages.ts";
 import { Gateway } from "./state/gateway.ts";
 import { revealHiddenEverywhere } from "./text/untrusted-text.ts";
 import { App } from "./ui/App.tsx";
@@ -11,6 +12,7 @@ const gateway = new Gateway();
 revealHiddenEverywhere();
 const root = document.getElementById("page");
 if (root) render(<App gateway={gateway} />, root);
+void chooseLanguage();
 void gateway.start(token);
 
 // The page can be installed, and opens without a connection. Browsers allow that only over TLS and on loopback.

@@ -1,4 +1,5 @@
 /** Forms that agents ask users to fill in: the fields of a schema, their initial values, and validation. */
+import { t } from "../messages/messages.ts";
 import { asRecord, nonEmptyText } from "../wire/extension-methods.ts";
 
 const PATTERN_TIMEOUT_MS = 300;
@@ -110,48 +111,48 @@ async function fieldError(
 ): Promise<string | null> {
   if (typeof value === "boolean") return null;
   if (field.type === "unknown") {
-    return field.required ? "This page does not support this type of field. Decline the form instead." : null;
+    return field.required ? t("form.unsupported") : null;
   }
-  if (value.length === 0) return field.required ? "This field is required." : null;
+  if (value.length === 0) return field.required ? t("form.missing") : null;
   if (Array.isArray(value)) {
-    if (field.min !== null && value.length < field.min) return `Choose at least ${field.min}.`;
-    if (field.max !== null && value.length > field.max) return `Choose at most ${field.max}.`;
+    if (field.min !== null && value.length < field.min) return t("form.chooseAtLeast", { limit: field.min });
+    if (field.max !== null && value.length > field.max) return t("form.chooseAtMost", { limit: field.max });
     return null;
   }
   if (field.type === "number" || field.type === "integer") return numberError(field, value);
   if (field.type === "choice") {
-    return field.choices.some((choice) => choice.value === value) ? null : "Choose an item from the list.";
+    return field.choices.some((choice) => choice.value === value) ? null : t("form.notInList");
   }
   const length = [...value].length;
-  if (field.min !== null && length < field.min) return `Enter at least ${field.min} characters.`;
-  if (field.max !== null && length > field.max) return `Enter at most ${field.max} characters.`;
+  if (field.min !== null && length < field.min) return t("form.tooShort", { count: field.min });
+  if (field.max !== null && length > field.max) return t("form.tooLong", { count: field.max });
   const error = formatError(field.format, value);
   if (error !== null) return error;
   if (field.pattern !== null && !(await matches(field.pattern, value))) {
-    return `Enter a text that matches ${field.pattern}`;
+    return t("form.pattern", { pattern: field.pattern });
   }
   return null;
 }
 
 function numberError(field: FormField, value: string): string | null {
   const number = Number(value);
-  if (!Number.isFinite(number) || value.trim() === "") return "Enter a number.";
-  if (field.type === "integer" && !Number.isInteger(number)) return "Enter a whole number.";
-  if (field.min !== null && number < field.min) return `Enter at least ${field.min}.`;
-  if (field.max !== null && number > field.max) return `Enter at most ${field.max}.`;
+  if (!Number.isFinite(number) || value.trim() === "") return t("form.number");
+  if (field.type === "integer" && !Number.isInteger(number)) return t("form.integer");
+  if (field.min !== null && number < field.min) return t("form.atLeast", { limit: field.min });
+  if (field.max !== null && number > field.max) return t("form.atMost", { limit: field.max });
   return null;
 }
 
 function formatError(format: string | null, value: string): string | null {
   switch (format) {
     case "email":
-      return /^[^\s@]+@[^\s@]+$/.test(value) ? null : "Enter an e-mail address.";
+      return /^[^\s@]+@[^\s@]+$/.test(value) ? null : t("form.email");
     case "uri":
-      return URL.canParse(value) ? null : "Enter an address such as https://example.com.";
+      return URL.canParse(value) ? null : t("form.address");
     case "date":
-      return /^\d{4}-\d{2}-\d{2}$/.test(value) && !Number.isNaN(Date.parse(value)) ? null : "Enter a date.";
+      return /^\d{4}-\d{2}-\d{2}$/.test(value) && !Number.isNaN(Date.parse(value)) ? null : t("form.date");
     case "date-time":
-      return Number.isNaN(Date.parse(value)) ? "Enter a date and a time." : null;
+      return Number.isNaN(Date.parse(value)) ? t("form.dateTime") : null;
     default:
       return null;
   }

@@ -7,6 +7,7 @@ import type * as acp from "@agentclientprotocol/sdk";
 import { computed, signal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { ConnectionPool, type AgentConnection, type ConnectionListener } from "../wire/agent-connection.ts";
 import { AccessDenied, login, logout } from "../wire/browser-login.ts";
 import * as extension from "../wire/extension-methods.ts";
@@ -177,7 +178,7 @@ export class Gateway implements ConnectionListener {
   async continueInNewSession(session: Session): Promise<Session> {
     const transcript = session.conversation.value.transcript();
     const next = await this.createSession(session.address.agent, session.address.cwd);
-    next.draft.value = `This continues an earlier conversation:\n\n${transcript}\n\n---\n\n`;
+    next.draft.value = `${t("newSession.continues")}\n\n${transcript}\n\n---\n\n`;
     return next;
   }
 
@@ -276,7 +277,7 @@ export class Gateway implements ConnectionListener {
 
   inboxAdded(item: extension.InboxItem): void {
     const summary = this.inbox.add(item);
-    this.announce(`${item.agent} is waiting for you: ${summary}`);
+    this.announce(t("inbox.announcement", { agent: item.agent, summary }));
     notify(item, summary);
   }
 
@@ -323,7 +324,7 @@ export class Gateway implements ConnectionListener {
     if (state === "closed") return;
     if (this.mainConnection === null || connection === this.mainConnection)
       this.connectionState.value = state;
-    if (state === "waiting") this.announce("The connection was lost. Reconnecting.");
+    if (state === "waiting") this.announce(t("connection.lostAnnouncement"));
   }
 
   connectionClosed(connection: AgentConnection, reason: Error | undefined): void {
@@ -380,7 +381,7 @@ export class Gateway implements ConnectionListener {
 
   private showLogin(): void {
     this.phase.value = "login";
-    this.error.value = extension.errorReport("You are no longer signed in");
+    this.error.value = extension.errorReport(t("login.signedOut"));
   }
 
   private async connect(): Promise<void> {
@@ -423,7 +424,7 @@ export class Gateway implements ConnectionListener {
 
   private call(method: string, params: Record<string, unknown>): Promise<Record<string, unknown>> {
     if (!this.mainConnection)
-      return Promise.reject(new Error("there is no connection to the gateway right now"));
+      return Promise.reject(new Error(t("connection.missing")));
     return this.mainConnection.callGateway(method, params);
   }
 
@@ -476,7 +477,9 @@ export class Gateway implements ConnectionListener {
         this.inbox.unmarkAnswered(request.key);
       }
       if (this.inbox.empty)
-        this.announce(`${connection.agent} is waiting for you: ${requestSummary(request)}`);
+        this.announce(
+          t("inbox.announcement", { agent: connection.agent, summary: requestSummary(request) }),
+        );
     });
   }
 

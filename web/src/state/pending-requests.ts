@@ -4,6 +4,7 @@
  */
 import type * as acp from "@agentclientprotocol/sdk";
 import { signal } from "@preact/signals";
+import { t } from "../messages/messages.ts";
 import { revealHidden } from "../text/untrusted-text.ts";
 import { asRecord, type InboxItem } from "../wire/extension-methods.ts";
 
@@ -42,7 +43,7 @@ export function requestKey(method: string, sessionId: string, params: Record<str
 
 /** The request in one line, for lists, notifications and screen readers. */
 export function requestSummary(request: PendingRequest): string {
-  if (request.kind === "permission") return request.params.toolCall.title || "asks to use a tool";
+  if (request.kind === "permission") return request.params.toolCall.title || t("inbox.usesTool");
   if (request.kind === "elicitation") return request.params.message;
   const text = request.params["question"] ?? request.params["message"];
   return typeof text === "string" ? text : request.method;
@@ -131,7 +132,7 @@ export async function requestNotifications(): Promise<void> {
 /** Shows a browser notification if the page is hidden. */
 export function notify(item: InboxItem, text: string): void {
   if (notificationState.value !== "granted" || !document.hidden) return;
-  const title = revealHidden(item.title ?? `${item.agent} is waiting for you`);
+  const title = revealHidden(item.title ?? t("inbox.waiting", { agent: item.agent }));
   try {
     const notification = new Notification(title, { body: revealHidden(text).slice(0, 200), tag: item.id });
     notification.onclick = () => {

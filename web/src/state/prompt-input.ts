@@ -1,5 +1,6 @@
 /** What a user puts into a prompt: completed commands and files, `@path` mentions and images. */
 import type * as acp from "@agentclientprotocol/sdk";
+import { t } from "../messages/messages.ts";
 import { baseName, relativePath } from "../text/format.ts";
 
 const MAX_IMAGE_SIDE = 2000;
@@ -121,7 +122,7 @@ async function scaleDown(file: File): Promise<Blob> {
   bitmap.close();
   return new Promise((resolve, reject) => {
     const finish = (blob: Blob | null) =>
-      blob ? resolve(blob) : reject(new Error("the image could not be read"));
+      blob ? resolve(blob) : reject(new Error(t("prompt.imageFailed")));
     canvas.toBlob(finish, "image/jpeg", 0.85);
   });
 }
@@ -130,7 +131,7 @@ function toBase64(blob: Blob): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(String(reader.result).replace(/^[^,]*,/, ""));
-    reader.onerror = () => reject(reader.error ?? new Error("the image could not be read"));
+    reader.onerror = () => reject(reader.error ?? new Error(t("prompt.imageFailed")));
     reader.readAsDataURL(blob);
   });
 }

@@ -3,6 +3,7 @@
  */
 import * as acp from "@agentclientprotocol/sdk";
 import { computed, effect, signal } from "@preact/signals";
+import { t } from "../messages/messages.ts";
 import type { AgentConnection } from "../wire/agent-connection.ts";
 import {
   AUTH_REQUIRED,
@@ -158,7 +159,7 @@ export class Session {
         this.otherTurn.value = false;
         this.cancelling.value = false;
         conversation.endTurn(reason ?? "end_turn", change.error);
-        this.announce("The agent has finished.");
+        this.announce(t("turn.finished"));
         this.sendNext();
     }
   }
@@ -184,7 +185,7 @@ export class Session {
     try {
       if (connection && (await connection.steer(this.address.sessionId, prompt.blocks))) {
         this.conversation.value.addPrompt(prompt.blocks);
-        this.announce("The agent gets the message at its next step.");
+        this.announce(t("turn.steered"));
         return;
       }
     } catch {
@@ -210,11 +211,11 @@ export class Session {
     await this.tryRewind(async (connection, sessionId) => {
       const id = messageId ?? (await connection.rewindPoints(sessionId))[0]?.messageId;
       if (id === undefined) {
-        this.rewindReport.value = { title: "There is no message to go back to yet.", lines: [] };
+        this.rewindReport.value = { title: t("rewind.empty"), lines: [] };
         return;
       }
       const result = await connection.rewind(sessionId, { messageId: id, scope });
-      this.showRewind(`Back as before “${result.title}”.`, result);
+      this.showRewind(t("rewind.done", { title: result.title }), result);
       if (result.prompt !== "" && this.draft.value.trim() === "") this.draft.value = result.prompt;
     });
   }
@@ -223,14 +224,14 @@ export class Session {
   async redo(): Promise<void> {
     await this.tryRewind(async (connection, sessionId) => {
       const result = await connection.rewind(sessionId, { redo: true });
-      this.showRewind(`Back as before the undo of “${result.title}”.`, result);
+      this.showRewind(t("rewind.redone", { title: result.title }), result);
     });
   }
 
   private showRewind(title: string, result: RewindResult): void {
     const files = result.filesChanged.length;
-    const lines = result.skipped.map(({ path, reason }) => `Not restored: ${path}: ${reason}`);
-    if (files > 0) lines.unshift(`${files} ${files === 1 ? "file" : "files"} restored.`);
+    const lines = result.skipped.map(({ path, reason }) => t("rewind.skipped", { path, reason }));
+    if (files > 0) lines.unshift(t("rewind.restored", { count: files }));
     this.rewindReport.value = { title, lines: [...lines, ...result.notes] };
     this.announce(title);
   }
@@ -244,14 +245,17 @@ export class Session {
     try {
       await action(this.connection, this.address.sessionId);
     } catch (error) {
-      this.rewindReport.value = { title: `Cannot go back: ${errorReport(error).message}`, lines: [] };
+      this.rewindReport.value = {
+        title: t("rewind.failed", { reason: errorReport(error).message }),
+        lines: [],
+      };
     }
   }
 
   /** Sends a prompt, or queues it while a turn runs. */
   submit(prompt: Prompt): void {
     this.queue.add(prompt);
-    if (this.running.value) this.announce("The prompt will be sent after this turn.");
+    if (this.running.value) this.announce(t("turn.queued"));
     else this.sendNext();
   }
 
@@ -276,7 +280,7 @@ export class Session {
       if (request.kind === "permission") void request.answer({ outcome: { outcome: "cancelled" } });
       if (request.kind === "elicitation") void request.answer({ action: "cancel" });
     }
-    this.announce("Canceling.");
+    this.announce(t("turn.canceling"));
   }
 
   async setOption(configId: string, value: string | boolean): Promise<void> {
@@ -311,7 +315,7 @@ export class Session {
     try {
       const response = await connection.request("session/prompt", { sessionId, prompt: prompt.blocks });
       this.conversation.value.endTurn(response.stopReason);
-      this.announce(response.stopReason === "cancelled" ? "Canceled." : "The agent has finished.");
+      this.announce(response.stopReason === "cancelled" ? t("turn.canceled") : t("turn.finished"));
     } catch (error) {
       // The turn continues on the gateway. The session will be loaded again over a new connection.
       if (connection.state === "closed") return;
@@ -329,7 +333,7 @@ export class Session {
         this.signInRequired.value = true;
       } else this.conversation.value.endTurn("error", report);
       this.queue.pause();
-      this.announce("The turn failed.");
+      this.announce(t("turn.failed"));
     }
     this.ownTurn.value = false;
     this.cancelling.value = false;

@@ -1,12 +1,12 @@
 /** Formats times, numbers, amounts of money and paths for display. */
-
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+import { languageCode, t } from "../messages/messages.ts";
 
 export function relativeTime(iso: string | null, now = Date.now()): string {
   const time = iso ? Date.parse(iso) : Number.NaN;
   if (Number.isNaN(time)) return "";
   const seconds = Math.round((time - now) / 1000);
-  if (seconds > -45) return "now";
+  const relative = new Intl.RelativeTimeFormat(languageCode(), { numeric: "auto", style: "short" });
+  if (seconds > -45) return t("time.now");
   if (seconds > -3600) return relative.format(Math.round(seconds / 60), "minute");
   if (seconds > -86_400) return relative.format(Math.round(seconds / 3600), "hour");
   if (seconds > -86_400 * 30) return relative.format(Math.round(seconds / 86_400), "day");
@@ -42,5 +42,6 @@ export function relativePath(path: string, folder: string): string {
 export function duration(milliseconds: number): string {
   const seconds = Math.floor(milliseconds / 1000);
   if (seconds < 1) return "";
-  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  if (seconds < 60) return t("time.seconds", { seconds });
+  return t("time.minutes", { minutes: Math.floor(seconds / 60), seconds: seconds % 60 });
 }

@@ -2,6 +2,7 @@
  * Renders Markdown as safe HTML, block by block. While a message grows, only its last block is parsed again.
  */
 import { Lexer, Marked, type Tokens, type TokensList } from "marked";
+import { t } from "../messages/messages.ts";
 import { escapeHtml, isImageUrl, revealHidden, safeLink, sanitizeHtml } from "./untrusted-text.ts";
 
 const marked = new Marked({
@@ -24,7 +25,7 @@ const marked = new Marked({
     image({ href, text }: Tokens.Image) {
       if (isImageUrl(href)) return `<img src="${escapeHtml(href)}" alt="${escapeHtml(text)}">`;
       const url = safeLink(href);
-      const name = `<span class="md-image">${escapeHtml(text || "image")}</span>`;
+      const name = `<span class="md-image">${escapeHtml(text || t("content.linkedImage"))}</span>`;
       return url === null ? name : `<a href="${escapeHtml(url)}">${name}</a>`;
     },
     checkbox({ checked }: Tokens.Checkbox) {

@@ -3,12 +3,14 @@
  * form.
  */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { GatewayContext, useGateway, type Gateway } from "../state/gateway.ts";
 import { revealHidden } from "../text/untrusted-text.ts";
 import { ErrorView } from "./elements.tsx";
 import { Inbox } from "./Inbox.tsx";
 import { helpOpen, installShortcuts, route, SHORTCUTS } from "./navigation.ts";
 import { NewSession } from "./NewSession.tsx";
+import { RichText } from "./RichText.tsx";
 import { SessionList } from "./SessionList.tsx";
 import { SessionView } from "./SessionView.tsx";
 import { LoginPage } from "./SignIn.tsx";
@@ -51,7 +53,7 @@ function Page() {
         <main class="start-page">
           <img src="./icon.svg" alt="" width="56" height="56" />
           <p class="muted" role="status">
-            Connecting…
+            {t("app.connecting")}
           </p>
         </main>
       );
@@ -60,10 +62,10 @@ function Page() {
     case "failed":
       return (
         <main class="start-page">
-          <h1>Could not connect</h1>
+          <h1>{t("app.connectFailed")}</h1>
           {gateway.error.value && <ErrorView error={gateway.error.value} />}
           <button type="button" class="primary" onClick={() => void gateway.start(null)}>
-            Try again
+            {t("app.tryAgain")}
           </button>
         </main>
       );
@@ -78,7 +80,7 @@ function Workspace() {
     <div class={`workspace route-${page}`}>
       {page === "session" && (
         <a class="skip-link" href="#prompt" onClick={focusPrompt}>
-          Skip to the prompt
+          {t("app.skipToPrompt")}
         </a>
       )}
       <SessionList />
@@ -104,10 +106,10 @@ function MainPane() {
     return (
       <main class="empty-state">
         <h2>
-          {gateway.readOnly.value ? "Choose a session to watch" : "Choose a session, or start a new one"}
+          {t(gateway.readOnly.value ? "home.readOnly" : "home.choose")}
         </h2>
         <p>
-          Press <kbd>?</kbd> for keyboard shortcuts.
+          <RichText message="home.help" />
         </p>
       </main>
     );
@@ -131,14 +133,14 @@ function SessionPane({ agent, sessionId }: { agent: string; sessionId: string })
   if (searching) {
     return (
       <main class="empty-state">
-        <p role="status">Looking for the session…</p>
+        <p role="status">{t("session.searching")}</p>
       </main>
     );
   }
   return (
     <main class="empty-state">
-      <h2>Session not found</h2>
-      <p>It was deleted, or your token does not give access to it.</p>
+      <h2>{t("session.notFound")}</h2>
+      <p>{t("session.notFoundReason")}</p>
     </main>
   );
 }
@@ -155,25 +157,25 @@ function HelpDialog() {
   };
   return (
     <dialog ref={dialog} class="help" aria-labelledby="help-title" onClose={close}>
-      <h2 id="help-title">Keyboard shortcuts</h2>
+      <h2 id="help-title">{t("shortcuts.title")}</h2>
       <dl>
         {SHORTCUTS.map(([keys, meaning]) => (
           <div key={keys}>
             <dt>
               <kbd>{keys}</kbd>
             </dt>
-            <dd>{meaning}</dd>
+            <dd>{t(meaning)}</dd>
           </div>
         ))}
       </dl>
       <button type="button" onClick={() => dialog.current?.close()}>
-        Close
+        {t("app.close")}
       </button>
     </dialog>
   );
 }
 
-const PAGE_TITLES = { home: "", new: "New session", inbox: "Inbox" } as const;
+const PAGE_TITLES = { new: "sessions.new", inbox: "inbox.title" } as const;
 
 /** The title of the tab, with the number of pending requests, and announcements for screen readers. */
 function PageStatus() {
@@ -183,10 +185,12 @@ function PageStatus() {
   const name =
     current.page === "session"
       ? (gateway.findListedSession(current.agent, current.sessionId)?.title ?? "")
-      : PAGE_TITLES[current.page];
+      : current.page === "home"
+        ? ""
+        : t(PAGE_TITLES[current.page]);
   useEffect(() => {
     const count = pending > 0 ? `(${pending}) ` : "";
-    document.title = `${count}${name ? `${revealHidden(name).slice(0, 80)} · ` : ""}Accord`;
+    document.title = `${count}${name ? `${revealHidden(name).slice(0, 80)} · ` : ""}${t("app.name")}`;
   }, [pending, name]);
   return (
     <div class="visually-hidden" role="status" aria-live="polite">

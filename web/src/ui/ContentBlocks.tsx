@@ -1,6 +1,7 @@
 /** Content blocks of messages and tool calls: text as Markdown, code, images, audio and resources. */
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { nextFrame, type MessageBlock } from "../state/conversation.ts";
 import { baseName } from "../text/format.ts";
 import { findLanguage, highlight } from "../text/highlight.ts";
@@ -48,11 +49,11 @@ export function ContentBlock({ block, growing = false }: { block: MessageBlock; 
       return <Markdown text={block.text} growing={growing} />;
     case "image": {
       const url = `data:${block.mimeType};base64,${block.data}`;
-      if (isImageUrl(url)) return <img class="image" src={url} alt="Image in the conversation" />;
-      return <p class="muted">An image in a format that this page does not show ({block.mimeType}).</p>;
+      if (isImageUrl(url)) return <img class="image" src={url} alt={t("content.image")} />;
+      return <p class="muted">{t("content.otherImage", { type: block.mimeType })}</p>;
     }
     case "audio":
-      return <p class="muted">An audio recording ({block.mimeType}), which this page does not play.</p>;
+      return <p class="muted">{t("content.audio", { type: block.mimeType })}</p>;
     case "resource_link":
       return <ResourceLink uri={block.uri} name={block.title ?? block.name} />;
     case "resource":
@@ -197,12 +198,12 @@ export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
   return (
     <figure class="code">
       <figcaption>
-        <span>{language || "text"}</span>
+        <span>{language || t("code.plain")}</span>
         <button type="button" class="quiet small" onClick={() => void onCopy()}>
-          <Icon name={copied ? "check" : "copy"} /> {copied ? "Copied" : "Copy"}
+          <Icon name={copied ? "check" : "copy"} /> {t(copied ? "code.copied" : "code.copy")}
         </button>
       </figcaption>
-      <pre tabIndex={0} aria-label={`Code${language ? ` in ${language}` : ""}`}>
+      <pre tabIndex={0} aria-label={language ? t("code.labelLanguage", { language }) : t("code.label")}>
         <code>
           {usable && <HighlightedCode html={highlighted.html} />}
           {rest}

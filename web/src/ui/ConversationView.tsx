@@ -1,5 +1,6 @@
 /** The conversation of a session. It stays scrolled to its end until the reader scrolls up. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { t, type PlainKey } from "../messages/messages.ts";
 import {
   plainText,
   type Compaction,
@@ -13,6 +14,7 @@ import { duration } from "../text/format.ts";
 import type { Session } from "../state/session.ts";
 import { ContentBlocks, Markdown } from "./ContentBlocks.tsx";
 import { Icon, StderrTail } from "./elements.tsx";
+import { RichText } from "./RichText.tsx";
 import { ToolCallView } from "./ToolCallView.tsx";
 
 /** The conversation follows its end again when the reader is this close to it, in pixels. */
@@ -60,14 +62,14 @@ export function ConversationView({ session }: { session: Session }) {
         class="conversation"
         ref={scroller}
         role="log"
-        aria-label="Conversation"
+        aria-label={t("conversation.label")}
         aria-live="off"
         aria-busy={session.running.value}
         tabIndex={0}
         onScroll={(event) => onScroll(event.currentTarget)}
       >
         <div class="conversation-content" ref={content}>
-          {session.state.value === "loading" && <p class="muted centered">Loading the conversation…</p>}
+          {session.state.value === "loading" && <p class="muted centered">{t("conversation.loading")}</p>}
           {session.state.value === "ready" && entries.length === 0 && <EmptyConversation />}
           {entries.map((entry) => (
             <div class="entry" key={entry.key}>
@@ -79,7 +81,7 @@ export function ConversationView({ session }: { session: Session }) {
       </div>
       {scrolledUp && (
         <button type="button" class="scroll-to-end" onClick={scrollToEnd}>
-          <Icon name="down" /> Latest
+          <Icon name="down" /> {t("conversation.latest")}
         </button>
       )}
     </div>
@@ -87,12 +89,12 @@ export function ConversationView({ session }: { session: Session }) {
 }
 
 function EmptyConversation() {
-  if (useGateway().readOnly.value) return <p class="muted centered">This session has no messages yet.</p>;
+  if (useGateway().readOnly.value) return <p class="muted centered">{t("conversation.empty")}</p>;
   return (
     <div class="empty-state">
-      <h2>What should the agent do?</h2>
+      <h2>{t("conversation.start")}</h2>
       <p>
-        Type <kbd>/</kbd> for the agent's commands, <kbd>@</kbd> for a file, or paste an image.
+        <RichText message="conversation.startHelp" />
       </p>
     </div>
   );
@@ -100,7 +102,13 @@ function EmptyConversation() {
 
 function TurnStatus({ session }: { session: Session }) {
   const waiting = session.requests.value.length > 0;
-  const text = session.cancelling.value ? "Canceling…" : waiting ? "Waiting for you" : "Working…";
+  const text = t(
+    session.cancelling.value
+      ? "conversation.canceling"
+      : waiting
+        ? "conversation.waiting"
+        : "conversation.working",
+  );
   const [since] = useState(Date.now());
   const [now, setNow] = useState(since);
   useEffect(() => {
@@ -137,7 +145,7 @@ function EntryView({ entry, session }: { entry: Entry; session: Session }) {
 function UserMessage({ message }: { message: Message }) {
   void message.revision.value;
   return (
-    <article class="message user" aria-label="You">
+    <article class="message user" aria-label={t("conversation.you")}>
       {message.blocks.map((block, index) =>
         block.type === "text" ? (
           <p key={index} class="prompt-text">
@@ -154,7 +162,7 @@ function UserMessage({ message }: { message: Message }) {
 function AgentMessage({ message }: { message: Message }) {
   void message.revision.value;
   return (
-    <article class="message agent" aria-label="Agent" aria-busy={!message.complete}>
+    <article class="message agent" aria-label={t("conversation.agent")} aria-busy={!message.complete}>
       <ContentBlocks blocks={message.blocks} growing={!message.complete} />
     </article>
   );
@@ -171,10 +179,10 @@ function Thought({ message }: { message: Message }) {
       .split("\n")
       .at(message.complete ? 0 : -1) ?? "";
   return (
-    <section class="thought" aria-label="Thoughts">
+    <section class="thought" aria-label={t("conversation.thoughts")}>
       <button type="button" class="thought-header" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="think" />
-        <span class="thought-label">{message.complete ? "Thought" : "Thinking"}</span>
+        <span class="thought-label">{t(message.complete ? "conversation.thought" : "conversation.thinking")}</span>
         {!open && <span class="thought-line">{line.replace(/[*_`#]/g, "")}</span>}
         <span class={open ? "rotated" : ""}>
           <Icon name="chevron" />
@@ -202,11 +210,11 @@ function NoticeView({ notice }: { notice: Notice }) {
   );
 }
 
-const COMPACTION_STATUS: Record<string, string> = {
-  in_progress: "Summarizing the conversation…",
-  completed: "The conversation was summarized to free context",
-  failed: "The conversation could not be summarized",
-  cancelled: "Summarizing the conversation was canceled",
+const COMPACTION_STATUS: Record<string, PlainKey> = {
+  in_progress: "compaction.running",
+  completed: "compaction.completed",
+  failed: "compaction.failed",
+  cancelled: "compaction.canceled",
 };
 
 function CompactionView({ compaction }: { compaction: Compaction }) {
@@ -214,7 +222,7 @@ function CompactionView({ compaction }: { compaction: Compaction }) {
   return (
     <aside class="divider">
       <details class="collapsible" open={false}>
-        <summary>{COMPACTION_STATUS[compaction.status] ?? "The conversation was compacted"}</summary>
+        <summary>{t(COMPACTION_STATUS[compaction.status] ?? "compaction.other")}</summary>
         {compaction.error && <p class="error-text">{compaction.error}</p>}
         {compaction.summary && <Markdown text={compaction.summary} />}
       </details>
@@ -222,21 +230,22 @@ function CompactionView({ compaction }: { compaction: Compaction }) {
   );
 }
 
-const TURN_ENDS: Record<string, string> = {
-  cancelled: "This turn was canceled",
-  max_tokens: "The agent reached the token limit",
-  max_turn_requests: "The agent reached the limit of model requests for one turn",
-  refusal: "The agent refused to continue; it will not remember this prompt and the answer to it",
-  error: "The turn failed",
-  interrupted: "The turn was interrupted. What the agent did until then is shown above.",
+const TURN_ENDS: Record<string, PlainKey> = {
+  cancelled: "turnEnd.canceled",
+  max_tokens: "turnEnd.tokens",
+  max_turn_requests: "turnEnd.requests",
+  refusal: "turnEnd.refusal",
+  error: "turnEnd.error",
+  interrupted: "turnEnd.interrupted",
 };
 
 /** A turn that failed because the agent's program ended. */
 const AGENT_ENDED = /was not answered:|ended with|exited with|was killed/i;
 
 function plainEnd(end: TurnEnd): string {
-  if (end.reason === "error" && AGENT_ENDED.test(end.error ?? "")) return "The agent crashed.";
-  return TURN_ENDS[end.reason] ?? `The turn ended: ${end.reason}`;
+  if (end.reason === "error" && AGENT_ENDED.test(end.error ?? "")) return t("turnEnd.crashed");
+  const key = TURN_ENDS[end.reason];
+  return key ? t(key) : t("turnEnd.other", { reason: end.reason });
 }
 
 /** Ends after which the same prompt may well succeed. */
@@ -251,14 +260,14 @@ function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
       <span>{plainEnd(end)}</span>
       {end.reason !== "interrupted" && (end.error || end.stderrTail) && (
         <details class="collapsible">
-          <summary>Details</summary>
+          <summary>{t("conversation.details")}</summary>
           {end.error && <p>{end.error}</p>}
           <StderrTail text={end.stderrTail} />
         </details>
       )}
       {canRetry && !session.running.value && (
         <button type="button" class="small" onClick={() => session.tryAgain()}>
-          Try again
+          {t("app.tryAgain")}
         </button>
       )}
     </aside>

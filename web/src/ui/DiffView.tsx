@@ -1,5 +1,6 @@
 /** A change to a file, as a unified or a side-by-side diff. */
 import { useMemo, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { diffTexts, sideBySide, type DiffRow, type DiffRowPair } from "../text/diff.ts";
 import { relativePath } from "../text/format.ts";
 import { diffLayout, useMinWidth } from "./appearance.ts";
@@ -26,11 +27,11 @@ export function DiffView({ path, oldText, newText, cwd }: DiffViewProps) {
   return (
     <figure
       class="diff"
-      aria-label={`Change to ${name}: ${diff.added} lines added, ${diff.removed} lines removed`}
+      aria-label={t("diff.label", { name, added: diff.added, removed: diff.removed })}
     >
       <figcaption>
         <span class="path">{name}</span>
-        {oldText === null && <span class="tag">new file</span>}
+        {oldText === null && <span class="tag">{t("diff.newFile")}</span>}
         <span class="line-counts">
           <span class="added-count">+{diff.added}</span>{" "}
           {diff.removed > 0 && <span class="removed-count">−{diff.removed}</span>}
@@ -44,18 +45,18 @@ export function DiffView({ path, oldText, newText, cwd }: DiffViewProps) {
               diffLayout.value = split ? "unified" : "auto";
             }}
           >
-            Side by side
+            {t("diff.sideBySide")}
           </button>
         )}
       </figcaption>
-      <div class="diff-rows" tabIndex={0} role="region" aria-label={`Lines of ${name}`}>
-        {diff.timedOut && <p class="muted">The texts are too different to compare line by line.</p>}
-        {diff.rows.length === 0 && <p class="muted">No lines.</p>}
+      <div class="diff-rows" tabIndex={0} role="region" aria-label={t("diff.lines", { name })}>
+        {diff.timedOut && <p class="muted">{t("diff.tooDifferent")}</p>}
+        {diff.rows.length === 0 && <p class="muted">{t("diff.empty")}</p>}
         {split ? <SplitTable rows={rows} /> : <UnifiedTable rows={rows} />}
       </div>
       {rows.length < diff.rows.length && (
         <button type="button" class="quiet small" onClick={() => setShowAll(true)}>
-          Show all {diff.rows.length} lines
+          {t("diff.showAll", { count: diff.rows.length })}
         </button>
       )}
     </figure>
@@ -138,7 +139,7 @@ function LineCell({ row, kind = "" }: { row: DiffRow; kind?: string }) {
 function GapRow({ columns }: { columns: number }) {
   return (
     <tr class="gap">
-      <td colSpan={columns} aria-label="Unchanged lines are hidden">
+      <td colSpan={columns} aria-label={t("diff.hidden")}>
         ⋯
       </td>
     </tr>

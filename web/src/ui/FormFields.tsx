@@ -1,5 +1,6 @@
 /** The input fields of a form that an agent asks the user to fill in. */
 import { useId } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import type { FieldValue, FormField } from "../state/form.ts";
 
 /** A choice with at most this many items uses radio buttons, otherwise a select. */
@@ -23,7 +24,7 @@ export function FormFieldView(props: FieldProps) {
   const label = (
     <>
       {field.title}
-      {field.required && <span class="required"> (required)</span>}
+      {field.required && <span class="required">{t("form.required")}</span>}
     </>
   );
   const notes = (
@@ -122,7 +123,7 @@ function FieldInput({ field, value, onChange, error, id, describedBy }: FieldInp
   if (field.type === "choice") {
     return (
       <select {...attributes} value={String(value)} onChange={(event) => onChange(event.currentTarget.value)}>
-        <option value="">Choose…</option>
+        <option value="">{t("form.choose")}</option>
         {field.choices.map((choice) => (
           <option key={choice.value} value={choice.value}>
             {choice.title}

@@ -1,5 +1,6 @@
 /** The inbox: the pending requests of all sessions, which users can answer here. */
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { notificationState, requestNotifications, type PendingRequest } from "../state/pending-requests.ts";
 import { Session } from "../state/session.ts";
@@ -16,22 +17,22 @@ export function Inbox() {
   return (
     <main class="page">
       <header class="page-header">
-        <a class="button quiet round phone-only" href="#/" aria-label="Back to the sessions">
+        <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
           <Icon name="back" />
         </a>
         <h2 ref={heading} tabIndex={-1}>
-          Inbox
+          {t("inbox.title")}
         </h2>
         {notificationState.value === "default" && (
           <button type="button" class="small" onClick={() => void requestNotifications()}>
-            <Icon name="bell" /> Notify me
+            <Icon name="bell" /> {t("inbox.notify")}
           </button>
         )}
       </header>
       {notificationState.value === "denied" && (
-        <p class="muted">Notifications are blocked in the settings of this browser.</p>
+        <p class="muted">{t("inbox.blocked")}</p>
       )}
-      {requests.length === 0 && <p class="muted">No agent is waiting for you.</p>}
+      {requests.length === 0 && <p class="muted">{t("inbox.empty")}</p>}
       {requests.map((request) => (
         <InboxEntry key={request.key} request={request} />
       ))}
@@ -56,7 +57,7 @@ function InboxEntry({ request }: { request: PendingRequest }) {
       <p>
         {listed ? (
           <a href={routeHash({ page: "session", agent, sessionId })}>
-            {listed.title ?? (baseName(cwd) || "Session")}
+            {listed.title ?? (baseName(cwd) || t("app.untitledSession"))}
           </a>
         ) : (
           <strong>{agent}</strong>

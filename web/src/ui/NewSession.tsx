@@ -1,5 +1,6 @@
 /** The form for a new session: choose an agent and a folder. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { baseName } from "../text/format.ts";
 import {
@@ -44,10 +45,10 @@ export function NewSession() {
   return (
     <main class="page" ref={page}>
       <header class="page-header">
-        <a class="button quiet round phone-only" href="#/" aria-label="Back to the sessions">
+        <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
           <Icon name="back" />
         </a>
-        <h2>New session</h2>
+        <h2>{t("sessions.new")}</h2>
       </header>
       <form
         onSubmit={(event) => {
@@ -56,7 +57,7 @@ export function NewSession() {
         }}
       >
         <fieldset class="agents">
-          <legend>Agent</legend>
+          <legend>{t("newSession.agent")}</legend>
           {agents.map((one) => (
             <AgentChoice
               key={one.name}
@@ -67,7 +68,7 @@ export function NewSession() {
           ))}
         </fieldset>
         <div class="field">
-          <label for="folder">Folder</label>
+          <label for="folder">{t("newSession.folder")}</label>
           <input
             id="folder"
             type="text"
@@ -78,13 +79,13 @@ export function NewSession() {
           />
         </div>
         <FolderPicker path={cwd} onChoose={setCwd} />
-        {error && <ErrorView error={error} prefix="The session could not be started: " />}
+        {error && <ErrorView error={error} prefix={t("newSession.failed")} />}
         {error?.code === AUTH_REQUIRED && (
           <AgentSignIn key={agent} agent={agent} onSuccess={() => void start()} />
         )}
         <div class="button-row">
           <button type="submit" class="primary" disabled={busy || !agent || cwd.trim() === ""}>
-            {busy ? "Starting…" : "Start"}
+            {t(busy ? "newSession.starting" : "newSession.start")}
           </button>
         </div>
       </form>
@@ -106,7 +107,7 @@ function AgentChoice({ agent, chosen, onChoose }: AgentChoiceProps) {
         <strong>{agent.title ?? agent.name}</strong>
         {agent.description && <span class="muted">{agent.description}</span>}
         {agent.state === "failed" && (
-          <span class="error-text">{agent.reason ?? "The agent could not be started."}</span>
+          <span class="error-text">{agent.reason ?? t("newSession.agentFailed")}</span>
         )}
       </span>
     </label>
@@ -147,14 +148,14 @@ function FolderPicker({ path, onChoose }: FolderPickerProps) {
   }, [path]);
   if (list === null) return null;
   return (
-    <div class="folders" role="group" aria-label={`Folders in ${list.path}`}>
-      {failed && <p class="muted">This folder does not exist, or your token does not give access to it.</p>}
+    <div class="folders" role="group" aria-label={t("newSession.foldersIn", { path: list.path })}>
+      {failed && <p class="muted">{t("newSession.noFolder")}</p>}
       <ul>
         {list.parent && (
           <li>
             <button type="button" class="quiet" onClick={() => onChoose(list.parent ?? "/")}>
               <Icon name="back" /> {baseName(list.parent) || "/"}
-              <span class="visually-hidden"> (parent folder)</span>
+              <span class="visually-hidden">{t("newSession.parent")}</span>
             </button>
           </li>
         )}

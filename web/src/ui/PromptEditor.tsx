@@ -1,6 +1,7 @@
 /** The field where users write prompts, with images and a list of completions. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import {
   applyCompletion,
@@ -25,8 +26,8 @@ const FILE_SEARCH_DELAY_MS = 60;
 const FILE_SEARCH_REPEAT_MS = 400;
 
 function placeholder(running: boolean, steers: boolean): string {
-  if (steers) return "Tell the agent more; Alt+Enter queues a prompt";
-  return running ? "Queue the next prompt" : "What should the agent do?";
+  if (steers) return t("prompt.steer");
+  return t(running ? "prompt.queue" : "prompt.start");
 }
 
 export function PromptEditor({ session }: { session: Session }) {
@@ -86,7 +87,7 @@ export function PromptEditor({ session }: { session: Session }) {
   const addImages = async (files: readonly File[]) => {
     if (files.length === 0) return;
     if (!acceptsImages) {
-      setError("This agent does not accept images.");
+      setError(t("prompt.noImages"));
       return;
     }
     try {
@@ -94,7 +95,7 @@ export function PromptEditor({ session }: { session: Session }) {
       setImages((before) => [...before, ...blocks]);
       setError(null);
     } catch {
-      setError("The image could not be read.");
+      setError(t("prompt.imageFailed"));
     }
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -151,7 +152,7 @@ export function PromptEditor({ session }: { session: Session }) {
           rows={1}
           value={text}
           placeholder={placeholder(running, steers)}
-          aria-label="Prompt"
+          aria-label={t("prompt.label")}
           aria-autocomplete="list"
           aria-haspopup="listbox"
           aria-controls="completions"
@@ -176,7 +177,7 @@ export function PromptEditor({ session }: { session: Session }) {
           <button
             type="button"
             class="stop round"
-            aria-label="Cancel this turn"
+            aria-label={t("prompt.cancelTurn")}
             disabled={session.cancelling.value}
             onClick={() => session.cancel()}
           >
@@ -186,7 +187,7 @@ export function PromptEditor({ session }: { session: Session }) {
         <button
           type="submit"
           class="primary round"
-          aria-label={steers ? "Send to this turn" : running ? "Queue this prompt" : "Send"}
+          aria-label={t(steers ? "prompt.sendToTurn" : running ? "prompt.queueThis" : "prompt.send")}
           disabled={text.trim() === "" && images.length === 0}
         >
           <Icon name="send" />
@@ -203,7 +204,7 @@ function ImageButton({ onChoose }: { onChoose: (files: readonly File[]) => void 
       <button
         type="button"
         class="quiet round"
-        aria-label="Attach an image"
+        aria-label={t("prompt.attach")}
         onClick={() => input.current?.click()}
       >
         <Icon name="attach" />
@@ -231,15 +232,18 @@ interface AttachedImagesProps {
 function AttachedImages({ images, onChange }: AttachedImagesProps) {
   if (images.length === 0) return null;
   return (
-    <ul class="attachments" aria-label="Images of this prompt">
+    <ul class="attachments" aria-label={t("prompt.images")}>
       {images.map((block, index) => (
         <li key={index}>
           {block.type === "image" && (
-            <img src={`data:${block.mimeType};base64,${block.data}`} alt={`Image ${index + 1}`} />
+            <img
+              src={`data:${block.mimeType};base64,${block.data}`}
+              alt={t("prompt.image", { number: index + 1 })}
+            />
           )}
           <button
             type="button"
-            aria-label={`Remove image ${index + 1}`}
+            aria-label={t("prompt.removeImage", { number: index + 1 })}
             onClick={() => onChange(images.filter((_, other) => other !== index))}
           >
             <Icon name="close" />
@@ -333,7 +337,7 @@ interface CompletionListProps {
 
 function CompletionList({ completion, onAccept }: CompletionListProps) {
   if (completion.items.length === 0) return null;
-  const label = completion.word?.kind === "file" ? "Files" : "Commands";
+  const label = t(completion.word?.kind === "file" ? "prompt.files" : "prompt.commands");
   return (
     <ul class="completions" id="completions" role="listbox" aria-label={label}>
       {completion.items.map((item, index) => (

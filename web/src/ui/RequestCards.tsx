@@ -8,6 +8,7 @@ import type * as acp from "@agentclientprotocol/sdk";
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { checkForm, formFields, matchPattern, type FieldValue } from "../state/form.ts";
 import {
   optionLabel,
@@ -36,11 +37,9 @@ export function RequestCard({ request, session }: { request: PendingRequest; ses
   }
   if (request.kind === "extension" && request.method === ASK_USER) return <QuestionCard request={request} />;
   return (
-    <Card label="Unknown request" icon="help">
+    <Card label={t("request.unknown")} icon="help">
       <p>{requestSummary(request)}</p>
-      <p class="muted">
-        This page does not support this type of request. Answer it in another client, or cancel the turn.
-      </p>
+      <p class="muted">{t("request.unsupported")}</p>
     </Card>
   );
 }
@@ -119,7 +118,7 @@ function useAnswer(request: PendingRequest) {
 }
 
 function AnswerError({ error }: { error: string | null }) {
-  return error && <ErrorText>The answer could not be sent: {error}</ErrorText>;
+  return error && <ErrorText>{t("request.answerFailed", { reason: error })}</ErrorText>;
 }
 
 function PermissionCard({ request, session }: { request: PermissionRequest; session: Session }) {
@@ -127,7 +126,7 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
   const { send, sent, error } = useAnswer(request);
   const { toolCall, options } = request.params;
   const known = session.conversation.value.toolCall(toolCall.toolCallId);
-  const title = toolCall.title || known?.title || "Use a tool";
+  const title = toolCall.title || known?.title || t("request.tool");
   const content = toolCall.content ?? known?.content ?? [];
   const rawInput = toolCall.rawInput ?? known?.rawInput;
   const command = requestedCommand(rawInput);
@@ -137,13 +136,13 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
     if (option && enabled) send({ outcome: { outcome: "selected", optionId: option.optionId } });
   };
   return (
-    <Card label="Permission needed" icon="warning" onDigit={(digit) => choose(digit - 1)}>
+    <Card label={t("request.permission")} icon="warning" onDigit={(digit) => choose(digit - 1)}>
       <p class="request-text">{title}</p>
       <div class="request-details">
         {command && !(showsText(content, `$ ${command.line}`) && showsText(content, `in ${folder}`)) && (
           <>
             <CodeBlock text={`$ ${command.line}`} language="sh" />
-            <p class="muted">in {folder}</p>
+            <p class="muted">{t("request.folder", { folder })}</p>
           </>
         )}
         <ToolCallContent
@@ -154,7 +153,7 @@ function PermissionCard({ request, session }: { request: PermissionRequest; sess
           rawInputOpen={command ? false : undefined}
         />
       </div>
-      <div class="button-row" role="group" aria-label={`Answers to: ${title}`}>
+      <div class="button-row" role="group" aria-label={t("request.answers", { title })}>
         {options.map((option, index) => (
           <button
             type="button"
@@ -204,7 +203,7 @@ function FormCard({ request }: { request: ElicitationRequest }) {
     if (input instanceof HTMLElement) input.focus();
   };
   return (
-    <Card label={`Question from ${request.agent}`} icon="help">
+    <Card label={t("request.question", { agent: request.agent })} icon="help">
       <p class="request-text">{request.params.message}</p>
       {typeof title === "string" && <p class="muted">{title}</p>}
       <form
@@ -229,13 +228,13 @@ function FormCard({ request }: { request: ElicitationRequest }) {
         <AnswerError error={error} />
         <div class="button-row">
           <button type="submit" class="primary" disabled={!enabled}>
-            Send
+            {t("request.send")}
           </button>
           <button type="button" disabled={!enabled} onClick={() => send({ action: "decline" })}>
-            Decline
+            {t("request.decline")}
           </button>
           <button type="button" class="quiet" disabled={!enabled} onClick={() => send({ action: "cancel" })}>
-            Cancel
+            {t("app.cancel")}
           </button>
         </div>
       </form>
@@ -260,7 +259,7 @@ function LinkCard({ request, session }: { request: ElicitationRequest; session: 
     send({ action: "accept" });
   };
   return (
-    <Card label={`${request.agent} asks to open a web page`} icon="fetch">
+    <Card label={t("request.page", { agent: request.agent })} icon="fetch">
       <p class="request-text">{request.params.message}</p>
       {url ? (
         <p class="link-address">
@@ -268,19 +267,19 @@ function LinkCard({ request, session }: { request: ElicitationRequest; session: 
           <span>{url.href}</span>
         </p>
       ) : (
-        <p class="error-text">This is not a web address: {text}</p>
+        <p class="error-text">{t("request.noAddress", { text })}</p>
       )}
       {url && <LinkWarning url={url} />}
       <AnswerError error={error} />
       <div class="button-row">
         <button type="button" class="allow" disabled={!enabled || !url} onClick={open}>
-          Open in a new tab
+          {t("request.openPage")}
         </button>
         <button type="button" class="reject" disabled={!enabled} onClick={() => send({ action: "decline" })}>
-          Decline
+          {t("request.decline")}
         </button>
         <button type="button" class="quiet" disabled={!enabled} onClick={() => send({ action: "cancel" })}>
-          Cancel
+          {t("app.cancel")}
         </button>
       </div>
     </Card>
@@ -293,9 +292,9 @@ function LinkWarning({ url }: { url: URL }) {
   if (!unencrypted && !lookAlike) return null;
   return (
     <p class="error-text">
-      {unencrypted ? "The connection to this address is not encrypted. " : ""}
-      {lookAlike ? "The host name has characters that can look like other characters. " : ""}
-      Open it only if you expected it.
+      {unencrypted && `${t("request.unencrypted")} `}
+      {lookAlike && `${t("request.lookAlike")} `}
+      {t("request.expected")}
     </p>
   );
 }
@@ -311,7 +310,7 @@ function QuestionCard({ request }: { request: ExtensionRequest }) {
   const { send, error } = useAnswer(request);
   const [text, setText] = useState("");
   return (
-    <Card label={`Question from ${request.agent}`} icon="help">
+    <Card label={t("request.question", { agent: request.agent })} icon="help">
       <p class="request-text">{requestSummary(request)}</p>
       <form
         onSubmit={(event) => {
@@ -320,7 +319,7 @@ function QuestionCard({ request }: { request: ExtensionRequest }) {
         }}
       >
         <textarea
-          aria-label="Your answer"
+          aria-label={t("request.yourAnswer")}
           rows={1}
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
@@ -333,7 +332,7 @@ function QuestionCard({ request }: { request: ExtensionRequest }) {
             </button>
           ))}
           <button type="submit" class="primary" disabled={!enabled || text.trim() === ""}>
-            Send
+            {t("request.send")}
           </button>
         </div>
       </form>

@@ -1,13 +1,14 @@
 /** The list of messages to go back to, and what the last rewind did. */
 import { useState } from "preact/hooks";
+import { t, type PlainKey } from "../messages/messages.ts";
 import type { Session } from "../state/session.ts";
 import type { RewindScope } from "../wire/rewind-methods.ts";
 import { Icon } from "./elements.tsx";
 
-const SCOPES: Record<RewindScope, string> = {
-  both: "conversation and files",
-  conversation: "only the conversation",
-  files: "only the files",
+const SCOPES: Record<RewindScope, PlainKey> = {
+  both: "rewind.both",
+  conversation: "rewind.conversation",
+  files: "rewind.files",
 };
 
 export function RewindPanel({ session }: { session: Session }) {
@@ -29,26 +30,26 @@ export function RewindPanel({ session }: { session: Session }) {
             ))}
           </span>
           <button type="button" class="quiet small" onClick={() => (session.rewindReport.value = null)}>
-            Dismiss
+            {t("app.dismiss")}
           </button>
         </div>
       )}
       {points && (
-        <section class="card rewind" aria-label="Go back to before">
+        <section class="card rewind" aria-label={t("rewind.title")}>
           <header>
-            <Icon name="back" /> <h3>Go back to before</h3>
+            <Icon name="back" /> <h3>{t("rewind.title")}</h3>
           </header>
           <label>
-            with{" "}
+            {t("rewind.scope")}{" "}
             <select value={scope} onChange={(event) => setScope(event.currentTarget.value as RewindScope)}>
               {Object.entries(SCOPES).map(([value, name]) => (
                 <option key={value} value={value}>
-                  {name}
+                  {t(name)}
                 </option>
               ))}
             </select>
           </label>
-          {points.length === 0 && <p class="muted">There is no message to go back to yet.</p>}
+          {points.length === 0 && <p class="muted">{t("rewind.empty")}</p>}
           <ul>
             {points.map((point) => (
               <li key={point.messageId}>
@@ -60,15 +61,13 @@ export function RewindPanel({ session }: { session: Session }) {
                   {point.title}
                 </button>{" "}
                 {point.files > 0 && (
-                  <span class="muted">
-                    {point.files} {point.files === 1 ? "file" : "files"}
-                  </span>
+                  <span class="muted">{t("rewind.fileCount", { count: point.files })}</span>
                 )}
               </li>
             ))}
           </ul>
           <button type="button" onClick={() => (session.rewindPoints.value = null)}>
-            Close
+            {t("app.close")}
           </button>
         </section>
       )}

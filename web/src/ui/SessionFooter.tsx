@@ -4,6 +4,7 @@
  */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { plainText, type MessageBlock } from "../state/conversation.ts";
 import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
@@ -25,7 +26,7 @@ export function SessionFooter({ session }: { session: Session }) {
       <QueuedPrompts session={session} />
       <RewindPanel session={session} />
       {readOnly.value ? (
-        <p class="muted centered">Your token is read-only: you can watch, but not send prompts.</p>
+        <p class="muted centered">{t("session.readOnlyToken")}</p>
       ) : session.onlyReadable.value ? (
         <OnlyReadable session={session} />
       ) : (
@@ -49,14 +50,11 @@ function OnlyReadable({ session }: { session: Session }) {
     }
   };
   return (
-    <section class="card only-readable" aria-label="Read-only session">
-      <p>
-        {session.address.agent} cannot open this session anymore. You can read it, or start a new session that
-        begins with its history.
-      </p>
+    <section class="card only-readable" aria-label={t("session.readOnly")}>
+      <p>{t("session.agentLost", { agent: session.address.agent })}</p>
       {error && <ErrorText>{error}</ErrorText>}
       <button type="button" class="primary" onClick={() => void start()}>
-        New session with this history
+        {t("session.continue")}
       </button>
     </section>
   );
@@ -73,9 +71,9 @@ function PendingRequests({ session }: { session: Session }) {
         <RequestCard key={request.key} request={request} session={session} />
       ))}
       {session.signInRequired.value && (
-        <section class="card" role="group" aria-label={`${agent} asks you to sign in`}>
+        <section class="card" role="group" aria-label={t("agentLogin.required", { agent })}>
           <header>
-            <Icon name="warning" /> <h3>{agent} asks you to sign in</h3>
+            <Icon name="warning" /> <h3>{t("agentLogin.required", { agent })}</h3>
           </header>
           <AgentSignIn agent={agent} onSuccess={() => session.continueSignedIn()} />
         </section>
@@ -83,7 +81,7 @@ function PendingRequests({ session }: { session: Session }) {
       {session.openedLinks.value.map((link) => (
         <p class="notice info" key={link.id}>
           <Icon name="fetch" />
-          <span>Waiting for you to finish at {new URL(link.url).host}.</span>
+          <span>{t("session.linkOpen", { host: new URL(link.url).host })}</span>
           <button
             type="button"
             class="quiet small"
@@ -91,7 +89,7 @@ function PendingRequests({ session }: { session: Session }) {
               session.openedLinks.value = session.openedLinks.value.filter((one) => one !== link);
             }}
           >
-            Dismiss
+            {t("app.dismiss")}
           </button>
         </p>
       ))}
@@ -99,7 +97,11 @@ function PendingRequests({ session }: { session: Session }) {
   );
 }
 
-const STEP_STATUS = { pending: "to do", in_progress: "in progress", completed: "done" } as const;
+const STEP_STATUS = {
+  pending: "plan.pending",
+  in_progress: "plan.running",
+  completed: "plan.done",
+} as const;
 
 function Plan({ session }: { session: Session }) {
   const plan = session.conversation.value.plan.value;
@@ -110,10 +112,8 @@ function Plan({ session }: { session: Session }) {
   return (
     <details class="plan">
       <summary>
-        <strong>Plan</strong>{" "}
-        <span class="muted">
-          {done} of {plan.length}
-        </span>
+        <strong>{t("plan.label")}</strong>{" "}
+        <span class="muted">{t("plan.progress", { done, count: plan.length })}</span>
         {current && <span class="current-step">{current.content}</span>}
       </summary>
       <ol>
@@ -124,9 +124,9 @@ function Plan({ session }: { session: Session }) {
             </span>
             <span>
               {step.content}
-              <span class="visually-hidden"> ({STEP_STATUS[step.status]})</span>
+              <span class="visually-hidden"> ({t(STEP_STATUS[step.status])})</span>
             </span>
-            {step.priority === "high" && <span class="tag">high priority</span>}
+            {step.priority === "high" && <span class="tag">{t("plan.important")}</span>}
           </li>
         ))}
       </ol>
@@ -147,12 +147,12 @@ function QueuedPrompts({ session }: { session: Session }) {
     if (first) session.submit(first);
   };
   return (
-    <section class="queue" aria-label="Queued prompts">
+    <section class="queue" aria-label={t("queue.label")}>
       {session.queue.paused.value && (
         <p>
-          <span>These prompts have not been sent.</span>
+          <span>{t("queue.unsent")}</span>
           <button type="button" class="small" onClick={sendNow}>
-            Send now
+            {t("queue.sendNow")}
           </button>
         </p>
       )}
@@ -161,11 +161,11 @@ function QueuedPrompts({ session }: { session: Session }) {
           const text = plainText(prompt.blocks as MessageBlock[]);
           return (
             <li key={prompt.id}>
-              <span>{text || "an image"}</span>
+              <span>{text || t("queue.image")}</span>
               <button
                 type="button"
                 class="quiet small"
-                aria-label={`Remove: ${text || "an image"}`}
+                aria-label={t("queue.remove", { prompt: text || t("queue.image") })}
                 onClick={() => {
                   session.queue.remove(prompt.id);
                   if (session.draft.value === "") session.draft.value = text;
@@ -206,9 +206,9 @@ function SessionOptions({ session }: { session: Session }) {
       ))}
       {modes && (
         <label class="session-option">
-          <span>Mode</span>
+          <span>{t("session.mode")}</span>
           <select
-            aria-label="Mode"
+            aria-label={t("session.mode")}
             disabled={readOnly.value}
             value={modes.currentModeId}
             onChange={(event) => change(session.setMode(event.currentTarget.value))}
@@ -286,14 +286,14 @@ function ContextMeter({ session }: { session: Session }) {
   const share = Math.min(1, usage.used / usage.size);
   const percent = Math.round(share * 100);
   const cost = usage.cost ? currencyAmount(usage.cost.amount, usage.cost.currency) : null;
-  const tokens = `${shortNumber(usage.used)} of ${shortNumber(usage.size)} tokens`;
+  const tokens = t("session.tokens", { used: shortNumber(usage.used), size: shortNumber(usage.size) });
   const description = cost ? `${tokens}, ${cost}` : tokens;
   return (
     <span class="context-meter" title={description}>
       <span
         class={`bar ${share > 0.85 ? "full" : ""}`}
         role="meter"
-        aria-label="Context in use"
+        aria-label={t("session.context")}
         aria-valuemin={0}
         aria-valuemax={100}
         aria-valuenow={percent}

@@ -1,5 +1,6 @@
 /** The side bar: the sessions of all agents with their activity, and the links to everything else. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { baseName, relativeTime } from "../text/format.ts";
 import type { ListedSession } from "../wire/extension-methods.ts";
@@ -7,7 +8,11 @@ import { switchTheme, theme } from "./appearance.ts";
 import { Icon } from "./elements.tsx";
 import { helpOpen, isSessionRoute, route, routeHash } from "./navigation.ts";
 
-const ACTIVITIES = { running: "Running", waiting: "Waiting for you", idle: "Idle" } as const;
+const ACTIVITIES = {
+  running: "sessions.running",
+  waiting: "sessions.waiting",
+  idle: "sessions.idle",
+} as const;
 const SEARCH_DELAY_MS = 200;
 /** The height of a link until one was measured, in pixels. */
 const ROW_HEIGHT = 56;
@@ -20,10 +25,10 @@ export function SessionList() {
   const [filter, setFilter] = useState("");
   const sessions = useMatchingSessions(filter);
   return (
-    <nav class="sidebar" aria-label="Sessions">
+    <nav class="sidebar" aria-label={t("sessions.label")}>
       <header class="brand">
         <img src="./icon.svg" alt="" width="26" height="26" />
-        <h1>Accord</h1>
+        <h1>{t("app.name")}</h1>
         <ConnectionStatus />
       </header>
       <Actions />
@@ -31,13 +36,16 @@ export function SessionList() {
         <input
           id="filter"
           type="search"
-          placeholder="Find a session"
-          aria-label="Find a session"
+          placeholder={t("sessions.find")}
+          aria-label={t("sessions.find")}
           value={filter}
           onInput={(event) => setFilter(event.currentTarget.value)}
         />
       )}
-      <SessionLinks sessions={sessions} emptyText={filter.trim() ? "No matching sessions." : "No sessions yet."} />
+      <SessionLinks
+        sessions={sessions}
+        emptyText={t(filter.trim() ? "sessions.noMatches" : "sessions.none")}
+      />
       <Footer />
     </nav>
   );
@@ -130,7 +138,7 @@ function heightOf(height: number): (element: HTMLElement | null) => void {
 function ConnectionStatus() {
   const state = useGateway().connectionState.value;
   if (state === "open") return null;
-  return <span class="connection-status">{state === "connecting" ? "Connecting…" : "Reconnecting…"}</span>;
+  return <span class="connection-status">{t(state === "connecting" ? "app.connecting" : "app.reconnecting")}</span>;
 }
 
 /** Hidden for a read-only token, which can neither start sessions nor answer requests. */
@@ -141,16 +149,16 @@ function Actions() {
   return (
     <div class="actions">
       <a class="button primary" href={routeHash({ page: "new" })}>
-        <Icon name="plus" /> New session
+        <Icon name="plus" /> {t("sessions.new")}
       </a>
       <a
         class="button"
         href={routeHash({ page: "inbox" })}
         aria-current={route.value.page === "inbox" ? "page" : undefined}
       >
-        <Icon name="inbox" /> Inbox
+        <Icon name="inbox" /> {t("inbox.title")}
         {pending > 0 && (
-          <span class="badge" aria-label={`${pending} waiting for you`}>
+          <span class="badge" aria-label={t("inbox.count", { count: pending })}>
             {pending}
           </span>
         )}
@@ -170,14 +178,14 @@ function SessionLink({ item }: { item: ListedSession }) {
       aria-current={current ? "page" : undefined}
     >
       <span class={`activity-dot ${item.state}`} aria-hidden="true" />
-      <span class="session-title">{item.title ?? (baseName(item.cwd) || "Untitled")}</span>
+      <span class="session-title">{item.title ?? (baseName(item.cwd) || t("sessions.untitled"))}</span>
       <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
       <span class="session-location">
-        {item.owner !== null && <strong>open in {item.owner} · </strong>}
+        {item.owner !== null && <strong>{t("sessions.openIn", { owner: item.owner })}</strong>}
         {item.state === "idle" ? (
-          <span class="visually-hidden">{ACTIVITIES.idle}. </span>
+          <span class="visually-hidden">{t(ACTIVITIES.idle)}. </span>
         ) : (
-          <strong class={item.state}>{ACTIVITIES[item.state]} · </strong>
+          <strong class={item.state}>{t(ACTIVITIES[item.state])} · </strong>
         )}
         {agent} · {item.node !== null && `${item.node} · `}
         {baseName(item.cwd)}
@@ -188,13 +196,14 @@ function SessionLink({ item }: { item: ListedSession }) {
 
 function Footer() {
   const gateway = useGateway();
+  const name = t(`theme.${theme.value}`);
   return (
     <footer>
       <button
         type="button"
         class="quiet"
-        aria-label={`Theme: ${theme.value}. Change`}
-        title={`Theme: ${theme.value}`}
+        aria-label={t("theme.change", { theme: name })}
+        title={t("theme.current", { theme: name })}
         onClick={switchTheme}
       >
         <Icon name={THEME_ICONS[theme.value]} />
@@ -202,8 +211,8 @@ function Footer() {
       <button
         type="button"
         class="quiet"
-        aria-label="Keyboard shortcuts"
-        title="Keyboard shortcuts (?)"
+        aria-label={t("shortcuts.title")}
+        title={t("shortcuts.hint")}
         onClick={() => {
           helpOpen.value = true;
         }}
@@ -214,8 +223,8 @@ function Footer() {
       <button
         type="button"
         class="quiet"
-        aria-label="Sign out"
-        title="Sign out"
+        aria-label={t("sessions.signOut")}
+        title={t("sessions.signOut")}
         onClick={() => void gateway.signOut()}
       >
         <Icon name="signOut" />

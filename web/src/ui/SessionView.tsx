@@ -1,5 +1,6 @@
 /** One session: header, conversation and footer. */
 import { useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
 import { baseName } from "../text/format.ts";
@@ -17,7 +18,7 @@ export function SessionView({ session }: { session: Session }) {
       <SessionHeader session={session} />
       {gateway.connectionState.value === "waiting" && (
         <p class="banner" role="status">
-          The connection was lost. Reconnecting… Your unsent text is kept.
+          {t("connection.lostBanner")}
         </p>
       )}
       {session.state.value === "failed" ? (
@@ -38,13 +39,13 @@ function LoadError({ session }: { session: Session }) {
   const retry = () => void gateway.attach(session);
   return (
     <div class="empty-state">
-      <h2>This session could not be opened</h2>
+      <h2>{t("session.openFailed")}</h2>
       {error && <ErrorView error={error} />}
       {error?.code === AUTH_REQUIRED && !gateway.readOnly.value && (
         <AgentSignIn agent={session.address.agent} onSuccess={retry} />
       )}
       <button type="button" onClick={retry}>
-        Try again
+        {t("app.tryAgain")}
       </button>
     </div>
   );
@@ -54,25 +55,27 @@ function SessionHeader({ session }: { session: Session }) {
   const gateway = useGateway();
   const { agent, sessionId, cwd } = session.address;
   const listed = gateway.findListedSession(agent, sessionId);
-  const title = session.conversation.value.title.value ?? listed?.title ?? (baseName(cwd) || "Session");
+  const title =
+    session.conversation.value.title.value ?? listed?.title ?? (baseName(cwd) || t("app.untitledSession"));
+  const clients = listed?.clients ?? 0;
   const canDelete =
     !gateway.readOnly.value && listed && session.connection?.capabilities.sessionCapabilities?.delete;
   return (
     <header class="session-header">
-      <a class="button quiet round phone-only" href="#/" aria-label="Back to the sessions">
+      <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
         <Icon name="back" />
       </a>
       <div>
         <h2>{title}</h2>
         <p class="muted">
-          {agent} · {listed?.node && `at ${listed.node} · `}
+          {agent} · {listed?.node && t("session.atNode", { node: listed.node })}
           <span title={cwd}>{cwd}</span>
-          {(listed?.clients ?? 0) > 1 && ` · ${listed?.clients} clients`}
+          {clients > 1 && t("session.clients", { count: clients })}
         </p>
       </div>
       {!gateway.readOnly.value && session.canRewind() && (
         <button type="button" class="quiet small" onClick={() => void session.openRewind()}>
-          Undo
+          {t("session.undo")}
         </button>
       )}
       {canDelete && <DeleteButton session={session} />}
@@ -100,8 +103,8 @@ function DeleteButton({ session }: { session: Session }) {
       <button
         type="button"
         class="quiet round"
-        aria-label="Delete this session"
-        title="Delete this session"
+        aria-label={t("session.delete")}
+        title={t("session.delete")}
         onClick={() => setConfirming(true)}
       >
         <Icon name="delete" />
@@ -109,13 +112,13 @@ function DeleteButton({ session }: { session: Session }) {
     );
   }
   return (
-    <span class="confirmation" role="group" aria-label="Delete this session?">
-      {error ? <span class="error-text">{error}</span> : <span>Delete this session?</span>}
+    <span class="confirmation" role="group" aria-label={t("session.deleteQuestion")}>
+      {error ? <span class="error-text">{error}</span> : <span>{t("session.deleteQuestion")}</span>}
       <button type="button" class="small reject" onClick={() => void remove()}>
-        Delete
+        {t("session.deleteConfirm")}
       </button>
       <button type="button" class="small" onClick={() => setConfirming(false)}>
-        Keep
+        {t("session.deleteKeep")}
       </button>
     </span>
   );

@@ -1,9 +1,11 @@
 /** Signing in: the page's login with a token, and the sign-in methods of an agent. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useEffect, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { errorReport, type ErrorReport } from "../wire/extension-methods.ts";
 import { ErrorText, ErrorView } from "./elements.tsx";
+import { RichText } from "./RichText.tsx";
 
 /** Asks for a token. A user who opens a pairing link does not see this page. */
 export function LoginPage() {
@@ -13,10 +15,9 @@ export function LoginPage() {
   return (
     <main class="start-page">
       <img src="./icon.svg" alt="" width="56" height="56" />
-      <h1>Accord</h1>
+      <h1>{t("app.name")}</h1>
       <p>
-        Open the link that <code>accord serve</code> printed, or paste a token. To create a token, run{" "}
-        <code>accord serve token new</code>.
+        <RichText message="login.instructions" />
       </p>
       <form
         class="login"
@@ -26,7 +27,7 @@ export function LoginPage() {
           if (value) void gateway.start(value);
         }}
       >
-        <label for="token">Token or pairing link</label>
+        <label for="token">{t("login.token")}</label>
         <input
           id="token"
           type="password"
@@ -40,7 +41,7 @@ export function LoginPage() {
         />
         {error && <ErrorText id="login-error">{error.message}.</ErrorText>}
         <button class="primary" type="submit" disabled={token.trim() === ""}>
-          Sign in
+          {t("login.signIn")}
         </button>
       </form>
     </main>
@@ -79,11 +80,10 @@ export function AgentSignIn({ agent, onSuccess }: { agent: string; onSuccess: ()
   };
   if (methods === null) return null;
   return (
-    <div class="sign-in" role="group" aria-label={`Sign in to ${agent}`}>
+    <div class="sign-in" role="group" aria-label={t("agentLogin.label", { agent })}>
       {methods.length === 0 && (
         <p>
-          This agent has no sign-in method for the browser. Run <code>accord agents login {agent}</code> on
-          the gateway's machine.
+          <RichText message="agentLogin.terminalOnly" values={{ agent }} />
         </p>
       )}
       <div class="button-row">
@@ -99,7 +99,7 @@ export function AgentSignIn({ agent, onSuccess }: { agent: string; onSuccess: ()
           </button>
         ))}
       </div>
-      {error && <ErrorView error={error} prefix="Sign-in failed: " />}
+      {error && <ErrorView error={error} prefix={t("agentLogin.failed")} />}
     </div>
   );
 }

@@ -1,5 +1,6 @@
 /** Terminals of the gateway, and text with terminal colors. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
 import { TerminalScreen, type StyledText } from "../text/terminal-screen.ts";
@@ -61,20 +62,22 @@ export function TerminalView({ session, terminalId, running }: TerminalViewProps
   }, [session, terminalId, running]);
 
   if (result === null) {
-    return <p class="muted">{failed ? "The gateway no longer has the output of this terminal." : "…"}</p>;
+    return <p class="muted">{failed ? t("terminal.gone") : "…"}</p>;
   }
   const unsuccessful = result.ended && (result.exitCode !== 0 || result.signal);
   return (
     <div class="terminal">
-      {result.truncated && <p class="muted">The beginning of the output was cut off.</p>}
+      {result.truncated && <p class="muted">{t("terminal.cut")}</p>}
       {result.output === "" ? (
-        <p class="muted">{result.ended ? "No output." : "No output yet."}</p>
+        <p class="muted">{t(result.ended ? "terminal.empty" : "terminal.emptyYet")}</p>
       ) : (
-        <TerminalText output={result.output} label="Terminal output" />
+        <TerminalText output={result.output} label={t("terminal.label")} />
       )}
       {unsuccessful && (
         <p class="exit-status">
-          {result.signal ? `Ended by ${result.signal}` : `Exit code ${result.exitCode}`}
+          {result.signal
+            ? t("terminal.signal", { signal: result.signal })
+            : t("terminal.exit", { code: result.exitCode ?? "?" })}
         </p>
       )}
     </div>
@@ -87,7 +90,7 @@ function storeFinished(session: Session, terminalId: string, output: TerminalOut
 }
 
 /** Output of a command with its colors. It stays scrolled to its end until the reader scrolls up. */
-export function TerminalText({ output, label = "Output" }: { output: string; label?: string }) {
+export function TerminalText({ output, label = t("tool.output") }: { output: string; label?: string }) {
   const screen = useRef<TerminalScreen>(undefined);
   const [lines, setLines] = useState<StyledText[][] | null>(null);
   const [showAll, setShowAll] = useState(false);
@@ -115,7 +118,7 @@ export function TerminalText({ output, label = "Output" }: { output: string; lab
     <>
       {hidden > 0 && (
         <button type="button" class="quiet small" onClick={() => setShowAll(true)}>
-          Show {hidden} earlier lines
+          {t("terminal.earlier", { count: hidden })}
         </button>
       )}
       <pre

@@ -1,6 +1,7 @@
 /** A tool call: one line with its status, and its content, which can be expanded. */
 import type * as acp from "@agentclientprotocol/sdk";
 import { useState } from "preact/hooks";
+import { t } from "../messages/messages.ts";
 import type { MessageBlock, ToolCall } from "../state/conversation.ts";
 import type { Session } from "../state/session.ts";
 import { relativePath } from "../text/format.ts";
@@ -12,11 +13,11 @@ import { TerminalView } from "./TerminalView.tsx";
 const MAX_RAW_LENGTH = 100_000;
 
 const STATUS_LABELS = {
-  pending: "waiting",
-  in_progress: "running",
-  completed: "done",
-  failed: "failed",
-  cancelled: "canceled",
+  pending: "tool.pending",
+  in_progress: "tool.running",
+  completed: "tool.completed",
+  failed: "tool.failed",
+  cancelled: "tool.canceled",
 } as const;
 
 export function ToolCallView({ call, session }: { call: ToolCall; session: Session }) {
@@ -32,7 +33,7 @@ export function ToolCallView({ call, session }: { call: ToolCall; session: Sessi
   const title = call.title || call.toolKind;
   const locationInTitle = title.includes(relativePath(call.locations[0]?.path ?? "", cwd));
   return (
-    <section class={`tool ${call.status}`} aria-label={`${title}, ${STATUS_LABELS[call.status]}`}>
+    <section class={`tool ${call.status}`} aria-label={`${title}, ${t(STATUS_LABELS[call.status])}`}>
       <button
         type="button"
         class="tool-header"
@@ -84,7 +85,7 @@ function ToolStatus({ status }: { status: ToolCall["status"] }) {
   return (
     <span class={`status ${status}`}>
       {icon}
-      <span class={status === "completed" ? "visually-hidden" : ""}>{STATUS_LABELS[status]}</span>
+      <span class={status === "completed" ? "visually-hidden" : ""}>{t(STATUS_LABELS[status])}</span>
     </span>
   );
 }
@@ -122,8 +123,10 @@ export function ToolCallContent(props: ToolCallContentProps) {
         }
         return <ContentBlock key={index} block={item.content as MessageBlock} />;
       })}
-      {rawInput !== undefined && <RawData name="Input" value={rawInput} open={rawInputOpen} />}
-      {rawOutput !== undefined && content.length === 0 && <RawData name="Output" value={rawOutput} open />}
+      {rawInput !== undefined && <RawData name={t("tool.input")} value={rawInput} open={rawInputOpen} />}
+      {rawOutput !== undefined && content.length === 0 && (
+        <RawData name={t("tool.output")} value={rawOutput} open />
+      )}
     </>
   );
 }

@@ -1,5 +1,6 @@
 /** Small elements that many components use: icons and error messages. */
 import type { ComponentChildren, JSX } from "preact";
+import { t } from "../messages/messages.ts";
 import type { ErrorReport } from "../wire/extension-methods.ts";
 
 /** Decorative drawings. Each is next to a word or inside a labeled button. */
@@ -77,7 +78,7 @@ export function ErrorText({ id, children }: { id?: string | undefined; children:
 export function StderrTail({ text }: { text: string | null }) {
   if (text === null) return null;
   return (
-    <pre class="stderr-tail" tabIndex={0} aria-label="The agent's last error output">
+    <pre class="stderr-tail" tabIndex={0} aria-label={t("conversation.stderr")}>
       {text}
     </pre>
   );

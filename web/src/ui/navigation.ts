@@ -1,5 +1,6 @@
 /** What the page shows, taken from the part of the address after `#`, and the keyboard shortcuts. */
 import { signal } from "@preact/signals";
+import type { PlainKey } from "../messages/messages.ts";
 import type { Gateway } from "../state/gateway.ts";
 import { switchTheme } from "./appearance.ts";
 
@@ -32,19 +33,19 @@ export function isSessionRoute(to: Route, agent: string, sessionId: string): boo
 
 export const helpOpen = signal(false);
 
-export const SHORTCUTS: readonly (readonly [string, string])[] = [
-  ["Enter", "Send the prompt, or queue it while a turn runs"],
-  ["Shift + Enter", "Insert a new line"],
-  ["/ or @", "Complete a command (/ at the start) or a file: ↑ ↓ select, Enter or Tab accepts, Esc closes"],
-  ["Alt + N", "New session"],
-  ["Alt + I", "Inbox"],
-  ["Alt + ↑ / ↓", "Previous or next session"],
-  ["Alt + Q", "Go to the agent's request; then Tab, or 1 to 9 to choose an answer"],
-  ["Alt + P", "Go to the prompt"],
-  ["Alt + L", "Go to the conversation; ↑ ↓ and Page keys scroll it"],
-  ["Alt + C", "Cancel the running turn"],
-  ["Alt + T", "Switch the theme: system, light, dark"],
-  ["?", "Show this list (outside text fields)"],
+export const SHORTCUTS: readonly (readonly [string, PlainKey])[] = [
+  ["Enter", "shortcuts.send"],
+  ["Shift + Enter", "shortcuts.newLine"],
+  ["/ or @", "shortcuts.complete"],
+  ["Alt + N", "shortcuts.newSession"],
+  ["Alt + I", "shortcuts.inbox"],
+  ["Alt + ↑ / ↓", "shortcuts.sessions"],
+  ["Alt + Q", "shortcuts.request"],
+  ["Alt + P", "shortcuts.prompt"],
+  ["Alt + L", "shortcuts.conversation"],
+  ["Alt + C", "shortcuts.cancel"],
+  ["Alt + T", "shortcuts.theme"],
+  ["?", "shortcuts.help"],
 ];
 
 /** Installs the shortcuts. Returns a function that removes them. */

@@ -6,6 +6,7 @@ import {
   createWebSocketStream,
   type WebSocketConstructor,
 } from "@agentclientprotocol/sdk/experimental/ws-client";
+import { t } from "../messages/messages.ts";
 import { AccessDenied, socketAddress } from "./browser-login.ts";
 import {
   asRecord,
@@ -182,12 +183,12 @@ export class AgentConnection {
     const response = await this.connection.agent.request("initialize", {
       protocolVersion: acp.PROTOCOL_VERSION,
       clientCapabilities: CAPABILITIES,
-      clientInfo: { name: "accord-page", title: "Accord in a browser", version: "1" },
+      clientInfo: { name: "accord-page", title: t("connection.name"), version: "1" },
     });
     const version = response.protocolVersion;
     if (version !== acp.PROTOCOL_VERSION) {
       throw new Error(
-        `the agent uses protocol version ${version}, this page uses version ${acp.PROTOCOL_VERSION}`,
+        t("connection.version", { version, own: acp.PROTOCOL_VERSION }),
       );
     }
     this.capabilities = response.agentCapabilities ?? {};

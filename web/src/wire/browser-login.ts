@@ -1,4 +1,5 @@
 /** The gateway's HTTP endpoints: login, logout, and a one-time ticket for each WebSocket. */
+import { t } from "../messages/messages.ts";
 
 /** The gateway does not accept the token or the login cookie. */
 export class AccessDenied extends Error {}
@@ -37,14 +38,14 @@ export function takeToken(): string | null {
 async function requestTicket(): Promise<string> {
   const body: unknown = await (await post("api/ticket")).json();
   const ticket = (body as { ticket?: unknown } | null)?.ticket;
-  if (typeof ticket !== "string") throw new Error("the gateway returned no ticket");
+  if (typeof ticket !== "string") throw new Error(t("login.noTicket"));
   return ticket;
 }
 
 async function post(path: string, headers: Record<string, string> = {}): Promise<Response> {
   const options: RequestInit = { method: "POST", headers, credentials: "same-origin", cache: "no-store" };
   const response = await fetch(gatewayUrl(path), options);
-  if (response.status === 401) throw new AccessDenied("The token is not valid, or it was revoked");
+  if (response.status === 401) throw new AccessDenied(t("login.invalidToken"));
   if (response.status === 403) throw new AccessDenied(await errorText(response));
   if (!response.ok) throw new Error(await errorText(response));
   return response;
@@ -52,7 +53,7 @@ async function post(path: string, headers: Record<string, string> = {}): Promise
 
 async function errorText(response: Response): Promise<string> {
   const text = (await response.text()).trim().slice(0, 300);
-  return text || `the gateway answered with HTTP status ${response.status}`;
+  return text || t("login.status", { status: response.status });
 }
 
 function gatewayUrl(path: string): URL {

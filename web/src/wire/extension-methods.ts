@@ -3,6 +3,7 @@
  * understand.
  */
 import { RequestError } from "@agentclientprotocol/sdk";
+import { t } from "../messages/messages.ts";
 
 /** An extension method of Agentao's: agents use it to ask the user a plain question. */
 export const ASK_USER = "_agentao.cn/ask_user";
@@ -144,7 +145,7 @@ export function readSession(value: unknown): ListedSession | null {
 
 function readOwner(value: unknown): string | null {
   const { url, pid } = asRecord(value);
-  return nonEmptyText(url) ?? (typeof pid === "number" ? `process ${pid}` : null);
+  return nonEmptyText(url) ?? (typeof pid === "number" ? t("sessions.process", { pid }) : null);
 }
 
 export function readAgent(value: unknown): ListedAgent | null {

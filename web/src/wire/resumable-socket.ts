@@ -6,6 +6,7 @@
  * and each side resends what the other has not received, once and in order. If the gateway gave no connection
  * id, it cannot resume connections, and the first lost socket closes this one as well.
  */
+import { t } from "../messages/messages.ts";
 
 /** The part of a browser WebSocket that `ResumableSocket` uses. */
 export interface Socket {
@@ -192,8 +193,8 @@ export class ResumableSocket {
     if (response.id !== RESUME_ID) return;
     const count = response.result?.received;
     if (typeof count !== "number") {
-      const message = String(response.error?.message ?? "no reason given");
-      this.end(new Error(`the gateway could not resume the connection: ${message}`));
+      const reason = String(response.error?.message ?? t("connection.noReason"));
+      this.end(new Error(t("connection.notResumed", { reason })));
       return;
     }
     this.resuming = false;
@@ -223,7 +224,7 @@ export class ResumableSocket {
   private handleClose(socket: Socket, event?: { code?: number; reason?: string }): void {
     if (socket !== this.socket || this.state === "closed") return;
     if (this.connectionId === undefined) {
-      this.end(new Error(event?.reason || "the connection to the gateway was lost"));
+      this.end(new Error(event?.reason || t("connection.lost")));
       return;
     }
     this.retry(socket);
