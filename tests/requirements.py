@@ -46,9 +46,9 @@ def need_official_examples() -> Path:
     return folder
 
 
-def need_official_schemas() -> Path:
-    """The folder with `schema.json` and `schema.unstable.json` of protocol version 1."""
-    return need_npm("@agentclientprotocol/sdk") / "schema" / "v1"
+def need_official_schemas(version: int = 1) -> Path:
+    """The folder with `schema.json` and `schema.unstable.json` of a protocol version."""
+    return need_npm("@agentclientprotocol/sdk") / "schema" / f"v{version}"
 
 
 def need_chromium() -> str:

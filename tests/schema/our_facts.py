@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from tests.schema.official_facts import ABSORBED
 
 import accord.schema
+from accord.schema import v2
 from accord.schema.base import UNSTABLE, is_unstable
-from accord.schema.methods import METHODS
+from accord.schema.methods import METHODS, Method
 from accord.schema.type_shape import (
     Anything,
     Boolean,
@@ -28,6 +29,7 @@ from accord.schema.type_shape import (
     UnionOf,
     shape_of,
 )
+from accord.schema.v2 import methods as methods_v2
 
 OURS = {
     "UNSET",
@@ -48,39 +50,60 @@ OURS = {
 }
 """Names without an official definition: our base types, and variants that the schema leaves unnamed."""
 
+OURS_V2 = {
+    "UserMessageChunk",
+    "AgentMessageChunk",
+    "AgentThoughtChunk",
+    "ToolCallChange",
+    "SessionStateUpdate",
+    "ScopedElicitation",
+    "DiffAdd",
+    "DiffDelete",
+    "DiffModify",
+    "DiffMove",
+    "DiffCopy",
+}
+"""The same for version 2."""
 
-def public_names() -> list[str]:
-    """The names that `accord.schema` exports, without its modules."""
-    every = vars(accord.schema).items()
+PACKAGES: dict[int, ModuleType] = {1: accord.schema, 2: v2}
+TABLES: dict[int, tuple[Method, ...]] = {1: METHODS, 2: methods_v2.METHODS}
+
+
+def public_names(version: int = 1) -> list[str]:
+    """The names that the package of a version exports, without its modules."""
+    every = vars(PACKAGES[version]).items()
     return sorted(name for name, value in every if name[0] != "_" and not isinstance(value, ModuleType))
 
 
-def names(*, stable: bool) -> list[str]:
+def names(*, stable: bool, version: int = 1) -> list[str]:
     """Our types that correspond to definitions."""
-    every = [name for name in public_names() if name not in OURS]
-    return [name for name in every if not (stable and _is_unstable(getattr(accord.schema, name)))]
+    ours = OURS if version == 1 else OURS_V2
+    every = [name for name in public_names(version) if name not in ours]
+    return [name for name in every if not (stable and _is_unstable(getattr(PACKAGES[version], name)))]
 
 
-def facts(*, stable: bool) -> Iterator[str]:
+def facts(*, stable: bool, version: int = 1) -> Iterator[str]:
     """All facts about our types; without the unstable ones if `stable`."""
-    for name in sorted(names(stable=stable)):
+    for name in sorted(names(stable=stable, version=version)):
         yield f"{name} exists"
         if name not in ABSORBED:
-            yield from _definition_facts(name, shape_of(getattr(accord.schema, name)), stable)
+            yield from _definition_facts(name, shape_of(getattr(PACKAGES[version], name)), stable, version)
 
 
-def method_facts(*, stable: bool) -> Iterator[str]:
+def method_facts(*, stable: bool, version: int = 1) -> Iterator[str]:
     """Which types the method table names for which methods."""
-    for method in METHODS:
+    for method in TABLES[version]:
         if stable and not method.stable:
             continue
-        yield f"{method.name} served by {method.served_by}: {_name_of(method.params)} as {method.kind}"
+        params, result = (_name_of(part, version) for part in (method.params, method.result or method.params))
+        yield f"{method.name} served by {method.served_by}: {params} as {method.kind}"
         if method.kind == "request":
-            yield f"{method.name} served by {method.served_by}: {_name_of(method.result)} as result"
+            yield f"{method.name} served by {method.served_by}: {result} as result"
 
 
-def _name_of(annotation: Any) -> str:
-    return next(name for name in names(stable=False) if getattr(accord.schema, name) is annotation)
+def _name_of(annotation: Any, version: int) -> str:
+    every = names(stable=False, version=version)
+    return next(name for name in every if getattr(PACKAGES[version], name) is annotation)
 
 
 def _is_unstable(annotation: Any) -> bool:
@@ -92,10 +115,10 @@ def _is_unstable(annotation: Any) -> bool:
     return isinstance(annotation, type) and is_unstable(annotation)
 
 
-def _definition_facts(name: str, shape: Shape, stable: bool) -> Iterator[str]:
+def _definition_facts(name: str, shape: Shape, stable: bool, version: int) -> Iterator[str]:
     match shape:
         case ObjectOf():
-            yield from _object_facts(name, shape, stable)
+            yield from _object_facts(name, shape, stable, version)
             if shape.extra_members:
                 yield f"{name} takes extra members"
         case UnionOf() if any(isinstance(variant, ObjectOf) for variant in shape.variants):
@@ -104,24 +127,24 @@ def _definition_facts(name: str, shape: Shape, stable: bool) -> Iterator[str]:
                 assert isinstance(variant, ObjectOf)
                 if not (stable and variant.unstable):
                     label = str(place) if shape.tag_field is None else variant.tag or "untagged"
-                    yield from _object_facts(f"{name}<{label}>", variant, stable)
+                    yield from _object_facts(f"{name}<{label}>", variant, stable, version)
             if shape.open:
                 yield f"{name} is open"
                 if shape.required_members is not None:
-                    yield from _object_facts(f"{name}<other>", shape.required_members, stable)
+                    yield from _object_facts(f"{name}<other>", shape.required_members, stable, version)
         case _:
-            yield f"{name} = {_describe(shape)}"
+            yield f"{name} = {_describe(shape, version)}"
 
 
-def _object_facts(name: str, shape: ObjectOf, stable: bool) -> Iterator[str]:
+def _object_facts(name: str, shape: ObjectOf, stable: bool, version: int) -> Iterator[str]:
     yield f"{name} is an object"
     for field in shape.fields:
         if not (stable and field.unstable):
-            yield f"{name}.{field.wire}: {_describe_field(field, stable)}"
+            yield f"{name}.{field.wire}: {_describe_field(field, stable, version)}"
 
 
-def _describe_field(field: Field, stable: bool) -> str:
-    words = [_describe(field.shape), "required" if field.required else "optional"]
+def _describe_field(field: Field, stable: bool, version: int) -> str:
+    words = [_describe(field.shape, version), "required" if field.required else "optional"]
     if field.on_error:
         words.append("on error absent")
     if field.on_null:
@@ -141,7 +164,7 @@ def _default(field: Field, stable: bool) -> Any:
     return {part.wire: _default(part, stable) for part in parts if not (stable and part.unstable)}
 
 
-def _describe(shape: Shape) -> str:
+def _describe(shape: Shape, version: int) -> str:
     match shape:
         case Anything():
             return "anything"
@@ -158,20 +181,22 @@ def _describe(shape: Shape) -> str:
         case Constants(values=values):
             return f"one of {' '.join(values)}"
         case Nullable(inner=inner):
-            return f"null or {_describe(inner)}"
+            return f"null or {_describe(inner, version)}"
         case ListOf(item=item):
-            return f"list of {_describe(item)}"
+            return f"list of {_describe(item, version)}"
         case MapOf(value=value):
-            return f"map of {_describe(value)}"
+            return f"map of {_describe(value, version)}"
         case ObjectOf(cls=cls):
             return cls.__name__
         case UnionOf():
-            return _union_name(shape) or " or ".join(sorted(map(_describe, shape.variants)))
+            parts = (_describe(variant, version) for variant in shape.variants)
+            return _union_name(shape, version) or " or ".join(sorted(parts))
 
 
 @cache
-def _named_unions() -> list[tuple[str, UnionOf]]:
-    shapes = ((name, shape_of(getattr(accord.schema, name))) for name in names(stable=False))
+def _named_unions(version: int) -> list[tuple[str, UnionOf]]:
+    every = names(stable=False, version=version)
+    shapes = ((name, shape_of(getattr(PACKAGES[version], name))) for name in every)
     return [
         (name, shape)
         for name, shape in shapes
@@ -179,5 +204,8 @@ def _named_unions() -> list[tuple[str, UnionOf]]:
     ]
 
 
-def _union_name(shape: UnionOf) -> str | None:
-    return next((name for name, known in _named_unions() if known == replace(shape, kept=False)), None)
+def _union_name(shape: UnionOf, version: int) -> str | None:
+    plain = replace(shape, kept=False)
+    found = next((name for name, known in _named_unions(version) if known == plain), None)
+    # A type that both versions share names the unions of version 1.
+    return found if found is not None or version == 1 else _union_name(shape, 1)

@@ -150,7 +150,8 @@ def shape_of(annotation: Any) -> Shape:
             tuple(shape_of(variant) for variant in base.variants), base.tag_field, base, OPEN in marks
         )
     if isinstance(base, type) and issubclass(base, Struct):
-        return _object(base)
+        shape = _object(base)
+        return UnionOf((shape,), shape.tag_field, open=True) if OPEN in marks else shape
     origin = get_origin(base)
     if origin is Literal:
         return Constants(get_args(base), KEEP in marks)
