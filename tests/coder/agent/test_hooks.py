@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import EVERYTHING
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
+from tests.coder.agent.test_prompts_during_turn import steer
 
 from accord.coder.hooks.format_hook import FORMATTERS, formatter_for
 from accord.coder.hooks.hook_config import HookSet
@@ -160,6 +161,32 @@ async def test_blocked_prompt_never_reaches_the_model(harness: AgentHarness) -> 
         updates, _ = await client.turn(await client.new_session(harness.cwd), "the password is x")
     assert "no secrets here" in json.dumps(updates)
     assert model.requests == []
+
+
+async def test_a_message_during_the_turn_passes_the_hooks_of_prompts(harness: AgentHarness) -> None:
+    code = "if 'secret' in event['prompt']: sys.exit('no secrets')\nprint('checked')"
+    group = {"hooks": [{"command": hook(harness, "check", code), "onFailure": "block"}]}
+    user_hooks(harness, UserPromptSubmit=[group])
+    began, sent = asyncio.Event(), asyncio.Event()
+
+    async def work(request: Any) -> Any:
+        began.set()
+        await sent.wait()
+        return ["working"]
+
+    model = ScriptedModel(work)
+    async with harness.client(model=model, capabilities=SHOWS_NOTICES) as client:
+        session = await client.new_session(harness.cwd)
+        prompt = client.prompt(session, "go")
+        await began.wait()
+        for text in ("a secret", "use tabs"):
+            await client.raw.answer_to(steer(client, session, text))
+        sent.set()
+        updates, _ = await client.turn_of(prompt)
+    assert "no secrets" in json.dumps(updates)
+    assert "a secret" not in told(model)
+    assert "use tabs" in told(model)
+    assert told(model).count("[hook] checked") == 2
 
 
 async def test_stop_hook_prolongs_the_turn_eight_times_at_most(harness: AgentHarness) -> None:
@@ -316,8 +343,30 @@ def test_unusable_entries_are_explained() -> None:
     [usable] = found.hooks
     assert usable.matches(["mcp__jira__get"])
     assert not usable.matches(["bash", "Bash"])
-    assert usable.fits_call(["bash", "Bash"], {"command": "git push"})
-    assert not usable.fits_call(["bash", "Bash"], {"command": "ls"})
+    assert not usable.fits_call(["edit_file", "Edit"], {"path": "git"}, "/project")
+
+
+@pytest.mark.parametrize(
+    ("condition", "arguments", "fits"),
+    [
+        ("Bash(git:*)", {"command": "git push"}, True),
+        ("Bash(git push*)", {"command": "cd sub && git push origin $BRANCH"}, True),
+        ("Bash(git push*)", {"command": "sudo bash -c 'true; git push'"}, True),
+        ("Bash(git push*)", {"command": "$TOOL push"}, True),  # what runs is not certain
+        ("Bash(git push*)", {"command": "git push 'open quote"}, True),
+        ("Bash(git push*)", {"command": "echo 'git push' && git status"}, False),
+        ("Bash(git:*)", {"command": "ls"}, False),
+        ("Edit(src/*)", {"path": "/project/src/a.py", "file_path": "/project/src/a.py"}, True),
+        ("Edit(src/*)", {"path": "docs/../src/a.py", "file_path": "/project/src/a.py"}, True),
+        ("Edit(src/*)", {"path": "docs/a.md", "file_path": "/project/docs/a.md"}, False),
+    ],
+)
+def test_a_condition_fits_every_form_of_a_call(condition: str, arguments: dict[str, Any], fits: bool) -> None:
+    found = HookSet()
+    found.add({"PreToolUse": [{"hooks": [{"command": "x", "if": condition}]}]}, "hooks.json")
+    [hook] = found.hooks
+    names = ["bash", "Bash"] if "command" in arguments else ["edit_file", "Edit"]
+    assert hook.fits_call(names, arguments, "/project") is fits
 
 
 # -- formatting ----------------------------------------------------------------------------------------------

@@ -196,6 +196,16 @@ async def test_skills_of_a_project_count_only_once_trusted(harness: AgentHarness
         assert names_of(model) == [], "a changed file must be trusted again"
 
 
+async def test_a_skill_outside_of_a_folder_hides_no_others(harness: AgentHarness, home: Path) -> None:
+    folder = home / ".agents" / "skills"
+    put(folder, "house")
+    put(folder, ".")
+    model = ScriptedModel()
+    async with harness.client(model=model) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "house" in names_of(model)
+
+
 async def test_the_nearest_skill_of_a_repository_wins(harness: AgentHarness, home: Path) -> None:
     (harness.project / ".git").mkdir()
     below = harness.project / "app"

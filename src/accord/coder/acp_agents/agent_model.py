@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.coder.permissions.permission_gate import PermissionGate
 
-TakeMessages = Callable[[], list[list[ContentBlock]]]
+TakeMessages = Callable[[], Awaitable[Sequence[Part]]]
 """Takes, and logs, what the user has sent during the turn."""
 
 _EARLIER_CHARS: Final = 40_000
@@ -73,7 +73,7 @@ class AgentModel:
                 reason = await self._prompt(turn, remote, blocks, usage)
                 if reason != "end_turn" or session.steering.close_if_empty(turn):
                     return reason
-                parts = [TextPart(text) for text in map(_text_of, take_messages())]
+                parts = await take_messages()
         finally:
             questions.turn = None
             for call in self._calls.values():
@@ -218,7 +218,3 @@ def _block(part: Part) -> ContentBlock:
     if isinstance(part, TextPart):
         return TextContent(part.text)
     return ImageContent(base64.b64encode(part.data).decode(), part.mime_type)
-
-
-def _text_of(blocks: Sequence[ContentBlock]) -> str:
-    return "\n".join(block.text for block in blocks if isinstance(block, TextContent))

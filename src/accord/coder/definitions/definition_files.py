@@ -115,7 +115,8 @@ class _FileSearch:
             entries += len(names)
             if self._folders.file_name and self._folders.file_name in names:
                 found.append(os.path.join(parent, self._folders.file_name))
-                continue
+                if depth:
+                    continue  # a file of the same name below it belongs to it
             for name in names:
                 path = os.path.join(parent, name)
                 if name.startswith(".") or name in _SKIPPED_FOLDERS:

@@ -1,6 +1,7 @@
 """Reads hooks in the form of Claude Code from `config.toml`, `hooks.json` and project files."""
 
 import fnmatch
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -98,8 +99,8 @@ class Hook:
             return not set(self.matcher.split("|")).isdisjoint(names)
         return any(re.search(self.matcher, name) for name in names)
 
-    def fits_call(self, names: Iterable[str], arguments: Mapping[str, Any]) -> bool:
-        """Whether a tool call fits the condition."""
+    def fits_call(self, names: Iterable[str], arguments: Mapping[str, Any], cwd: str) -> bool:
+        """Whether a tool call fits the condition: one of the commands of a line, or the path in any form."""
         if self.condition is None:
             return True
         condition = _CONDITION.fullmatch(self.condition.strip())
@@ -109,8 +110,27 @@ class Hook:
         if pattern is None:
             return True
         pattern = re.sub(r":\*$", "*", pattern)  # `Bash(git:*)`
-        subjects = (arguments.get(key) for key in ("command", "file_path", "path", "url", "query", "pattern"))
-        return any(isinstance(value, str) and fnmatch.fnmatchcase(value, pattern) for value in subjects)
+        values = [arguments.get(key) for key in ("command", "file_path", "path", "url", "query", "pattern")]
+        subjects = [value for value in values if isinstance(value, str)]
+        if isinstance(line := arguments.get("command"), str):
+            commands = _commands_of(line)
+            if commands is None:
+                return True
+            subjects += commands
+        elif isinstance(path := arguments.get("file_path"), str):
+            subjects.append(os.path.relpath(os.path.join(cwd, path), cwd))
+        return any(fnmatch.fnmatchcase(subject, pattern) for subject in subjects)
+
+
+def _commands_of(line: str) -> list[str] | None:
+    """The commands that a shell line runs, also inside other commands. None if that is not certain."""
+    from accord.policy.programs.executed_commands import executed_commands
+    from accord.policy.shell.command_line import parse_line
+
+    found = executed_commands(parse_line(line))
+    if not found.parsed or any(command.program is None for command in found.commands):
+        return None
+    return [" ".join(word.unquoted or "?" for word in command.words) for command in found.commands]
 
 
 @dataclass(slots=True)

@@ -7,14 +7,14 @@ policy decides on the changed arguments, and an `allow` only means that the hook
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from accord.clock import Clock
 from accord.coder.hooks.hook_command import HookAnswer, Permission, run_hook
 from accord.coder.hooks.hook_config import TOOL_NAMES, Event, Hook, HookSet
-from accord.coder.model_history import TextPart
+from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.policy.mode_names import Mode
 
@@ -63,6 +63,8 @@ class HookEnvironment:
     mode: Callable[[], Mode]
     clock: Clock
     report: Report
+    source: str = "startup"
+    """How the session began, for SessionStart hooks."""
     variables: Callable[[], Mapping[str, str]] = dict
     """Variables for child processes, such as the trace context."""
 
@@ -75,6 +77,7 @@ class SessionHooks:
         self._environment = environment
         self._shell = shutil.which("bash") or "/bin/sh"
         self._used: set[int] = set()
+        self._started = False
         self._beside: set[asyncio.Task[HookAnswer]] = set()
         self.stop_reason: str | None = None
         """Why the running turn must end: a hook answered `continue: false`."""
@@ -129,11 +132,20 @@ class SessionHooks:
 
     # -- other events ----------------------------------------------------------------------------------------
 
-    async def prompt_submitted(self, prompt: str) -> HookAnswer:
-        return await self._run("UserPromptSubmit", (), {"prompt": prompt})
+    async def check_prompt(self, parts: Iterable[Part]) -> tuple[str | None, tuple[Part, ...]]:
+        """Run the hooks of a prompt, and before the first those of SessionStart.
 
-    async def session_started(self, source: str) -> HookAnswer:
-        return await self._run("SessionStart", (source,), {"source": source})
+        Returns why it is blocked, and what they add to it.
+        """
+        contexts: list[str] = []
+        if not self._started:
+            self._started, source = True, self._environment.source
+            contexts.append((await self._run("SessionStart", (source,), {"source": source})).context)
+        prompt = "\n".join(part.text for part in parts if isinstance(part, TextPart))
+        answer = await self._run("UserPromptSubmit", (), {"prompt": prompt})
+        contexts.append(answer.context)
+        blocked = answer.stop if answer.stop is not None else answer.block
+        return blocked, tuple(TextPart(f"[hook] {text}") for text in contexts if text)
 
     async def session_ended(self) -> None:
         """Run SessionEnd hooks, and end those that run beside."""
@@ -170,7 +182,7 @@ class SessionHooks:
         for number, hook in enumerate(self._hooks.hooks):
             if hook.event != event or not hook.matches(names) or number in self._used:
                 continue
-            if arguments is not None and not hook.fits_call(names, arguments):
+            if arguments is not None and not hook.fits_call(names, arguments, self._environment.cwd):
                 continue
             if hook.once:
                 self._used.add(number)

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.clock import Clock, OwnedTasks, within
 from accord.coder.bounded_text import wrap_in_tag
@@ -20,6 +20,7 @@ from accord.coder.lsp.server_table import (
     configured_servers,
     find_program,
     is_trusted,
+    lsp_config,
 )
 from accord.coder.model_history import TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
@@ -27,6 +28,10 @@ from accord.coder.tools.tool_context import CommandSandbox
 from accord.safe_text import clean_line, one_line
 from accord.schema.content import Content, TextContent
 from accord.text_width import count_text
+
+if TYPE_CHECKING:
+    from accord.coder.permissions.session_sandbox import SessionSandbox
+    from accord.coder.session.coder_session import CoderSession
 
 _MAX_FILE_BYTES: Final = 2 * 1024 * 1024
 _MAX_SERVERS: Final = 8
@@ -55,6 +60,20 @@ class _Baseline:
     remaining: float
     """The seconds that the edit may still wait."""
     reports: dict[str, list[Diagnostic]] = field(default_factory=dict[str, list[Diagnostic]])
+
+
+def session_diagnostics(session: "CoderSession", sandbox: "SessionSandbox") -> "SessionDiagnostics | None":
+    """The language servers that the config of a session switches on. Nothing is started yet."""
+    config = session.resources.config
+    settings = lsp_config(config.mapping, config.file or "config.toml")
+
+    async def ready_sandbox() -> CommandSandbox | None:
+        await sandbox.ensure_ready()
+        return sandbox.sandbox
+
+    if not settings.enabled:
+        return None
+    return SessionDiagnostics(settings, session.agent_session.roots, session.clock, ready_sandbox)
 
 
 class SessionDiagnostics:

@@ -18,8 +18,8 @@ from accord.coder.files.session_files import ReadFiles, SessionFiles
 from accord.coder.model_history import (
     ModelHistory,
     Part,
-    TextPart,
     UserMessage,
+    note_message,
     without_refused_prompt,
 )
 from accord.coder.models.agent_as_model import ACP
@@ -45,7 +45,7 @@ from accord.coder.tools import built_in_tools
 from accord.coder.tools.client_terminals import ClientTerminals
 from accord.coder.tools.shell_jobs import BackgroundJobs
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
-from accord.coder.tools.tool_context import CommandSandbox, SetPlan, ToolContext
+from accord.coder.tools.tool_context import SetPlan, ToolContext
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.subagent_loop import create_delegate
 from accord.coder.turn.tool_runner import ToolRunner, TurnOutput
@@ -115,7 +115,7 @@ class SessionRuntime:
         self.diagnostics: SessionDiagnostics | None = self._language_servers()
         """The language servers, if the config has them."""
         self._formats = False
-        self._start_source = "resume" if session.history.messages else "startup"
+        self._is_resumed = bool(session.history.messages)
         self.turn_usage: UsageTotal = UsageTotal()
         """The usage of the running turn so far."""
         self._offered: list[Command] | None = None
@@ -138,8 +138,7 @@ class SessionRuntime:
             raise
         finally:
             # A turn that failed or reached a limit: the model sees the rest with the next prompt.
-            rest = self._take_steering(turn)
-            self.session.history.add(*(UserMessage(parts_of(blocks, sees_images=False)) for blocks in rest))
+            self.session.history.add(*await self._steering_messages(turn, sees_images=False))
             self.session.steering.close(turn)
             self.session.checkpoints.end()
 
@@ -167,10 +166,8 @@ class SessionRuntime:
         if self.session.steering.close_if_empty(turn):
             return "end_turn"
         model = await self.model()
-        messages = await self._steering_messages(turn, sees_images=model.sees_images)
-        return await self._ask_model(
-            turn, model, tuple(part for message in messages for part in message.parts), usage
-        )
+        sent = await self._steering_messages(turn, sees_images=model.sees_images, hooks=False)
+        return await self._ask_model(turn, model, _parts_of_all(sent), usage)
 
     def _take_steering(self, turn: Turn) -> list[list[ContentBlock]]:
         """Log what the user has sent during the turn, and return it."""
@@ -179,15 +176,26 @@ class SessionRuntime:
             session.journal.append(MessageChanged("user", session.agent_session.new_message_id(), blocks))
         return taken
 
-    async def _steering_messages(self, turn: Turn, *, sees_images: bool) -> list[UserMessage]:
-        """Log what the user has sent during the turn, and return it for the model."""
+    async def _steering_messages(
+        self, turn: Turn, *, sees_images: bool, hooks: bool = True
+    ) -> list[UserMessage]:
+        """Log what the user has sent during the turn, and return what no hook blocks."""
         taken = self._take_steering(turn)
+        messages: list[UserMessage] = []
         try:
-            return [UserMessage(await fitted_parts(blocks, sees_images=sees_images)) for blocks in taken]
+            for blocks in taken:
+                parts = await fitted_parts(blocks, sees_images=sees_images)
+                submitted = await self._submit_prompt(turn, parts) if hooks else parts
+                messages += [] if submitted is None else [UserMessage(submitted)]
         except asyncio.CancelledError:
-            # The log has them, so the model must know them, too.
-            self.session.history.add(*(UserMessage(parts_of(blocks, sees_images=False)) for blocks in taken))
+            # The log has them, so the model must know them, too, except those that a hook has not seen.
+            if self.hooks is None or not hooks:
+                messages = [UserMessage(parts_of(blocks, sees_images=False)) for blocks in taken]
+            self.session.history.add(*messages)
             raise
+        if taken and not messages:
+            return [note_message("The user sent something that a hook blocked. Do not wait for it.")]
+        return messages
 
     async def offer_commands(self) -> None:
         """Send the slash commands to the client if they have changed."""
@@ -201,12 +209,10 @@ class SessionRuntime:
         self, turn: Turn, model: Model, parts: tuple[Part, ...], usage: UsageTotal
     ) -> StopReason:
         session = self.session
-        if self.hooks is not None:
-            blocked, context = await self._submit_prompt(self.hooks, parts)
-            if blocked is not None:
-                await turn.notice("Prompt blocked by a hook", blocked, severity="warning")
-                return "end_turn"
-            parts = (*parts, *context)
+        submitted = await self._submit_prompt(turn, parts)
+        if submitted is None:
+            return "end_turn"
+        parts = submitted
         if model.provider == ACP:
             return await self._ask_agent(turn, model.name, parts, usage)
         earlier_messages = list(session.history.messages)
@@ -240,7 +246,11 @@ class SessionRuntime:
         await self.session.checkpoints.before_command()  # its changes of files are not known
         await self._titles.set_first(turn)
         agent = await self.definitions.agent_model(name)
-        return await agent.answer(turn, parts, usage, lambda: self._take_steering(turn))
+
+        async def take_messages() -> tuple[Part, ...]:
+            return _parts_of_all(await self._steering_messages(turn, sees_images=True))
+
+        return await agent.answer(turn, parts, usage, take_messages)
 
     async def _mentions(self, turn: Turn, model: Model) -> list[Part]:
         """The resources of MCP servers that the prompt mentions."""
@@ -249,20 +259,15 @@ class SessionRuntime:
             return []
         return await self.session.mcp.mentioned_resources("\n".join(texts), self.context(turn, model))
 
-    async def _submit_prompt(
-        self, hooks: "SessionHooks", parts: tuple[Part, ...]
-    ) -> tuple[str | None, tuple[Part, ...]]:
-        """Run the hooks of a prompt. Returns why it is blocked, and what they add to it."""
-        contexts: list[str] = []
-        if self._start_source:
-            source, self._start_source = self._start_source, ""
-            contexts.append((await hooks.session_started(source)).context)
-        answer = await hooks.prompt_submitted(
-            "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        )
-        contexts.append(answer.context)
-        blocked = answer.stop if answer.stop is not None else answer.block
-        return blocked, tuple(TextPart(f"[hook] {text}") for text in contexts if text)
+    async def _submit_prompt(self, turn: Turn, parts: tuple[Part, ...]) -> tuple[Part, ...] | None:
+        """The prompt with what its hooks add. If one blocks it, says so and returns None."""
+        if self.hooks is None:
+            return parts
+        blocked, context = await self.hooks.check_prompt(parts)
+        if blocked is None:
+            return (*parts, *context)
+        await turn.notice("Prompt blocked by a hook", blocked, severity="warning")
+        return None
 
     def agent_loop(
         self,
@@ -534,6 +539,7 @@ class SessionRuntime:
                 clock=session.clock,
                 report=self._warn,
                 variables=telemetry.environment,
+                source="resume" if self._is_resumed else "startup",
             )
             self.hooks = SessionHooks(found, environment)
 
@@ -556,21 +562,11 @@ class SessionRuntime:
 
     def _language_servers(self) -> "SessionDiagnostics | None":
         """Nothing is started yet."""
-        config = self.session.resources.config
-        if not config.mapping.get("lsp"):
+        if not self.session.resources.config.mapping.get("lsp"):
             return None
-        from accord.coder.lsp.server_table import lsp_config
-        from accord.coder.lsp.session_diagnostics import SessionDiagnostics
+        from accord.coder.lsp.session_diagnostics import session_diagnostics
 
-        settings = lsp_config(config.mapping, config.file or "config.toml")
-        if not settings.enabled:
-            return None
-
-        async def sandbox() -> CommandSandbox | None:
-            await self.sandbox.ensure_ready()
-            return self.sandbox.sandbox
-
-        return SessionDiagnostics(settings, self.session.agent_session.roots, self.session.clock, sandbox)
+        return session_diagnostics(self.session, self.sandbox)
 
     async def _find_search(self, turn: Turn) -> None:
         """Find what `web_search` asks; the model may have changed since the last turn."""
@@ -598,3 +594,7 @@ class SessionRuntime:
         await self.jobs.aclose()
         await self.terminals.aclose()
         await self.sandbox.aclose()
+
+
+def _parts_of_all(messages: Sequence[UserMessage]) -> tuple[Part, ...]:
+    return tuple(part for message in messages for part in message.parts)
