@@ -425,6 +425,22 @@ async def test_session_status_title_and_unarchive():
         await loading
 
 
+@pytest.mark.parametrize("method", ["load", "resume"])
+async def test_notices_while_a_session_opens_are_passed_to_on_notice(method):
+    notices = []
+    options = ClientOptions(on_notice=lambda session_id, notice: notices.append((session_id, notice.title)))
+    async with connected(options=options) as (agent, peer):
+        opening = asyncio.create_task(getattr(agent, f"{method}_session")("s1", "/project"))
+        asked = await peer.next(f"session/{method}")
+        peer.update("s1", "notice", severity="info", title="waiting")
+        peer.reply(asked, {})
+        session = await opening
+        peer.update("s1", "notice", severity="info", title="later")
+        while [notice.title for notice in session.state.notices] != ["waiting", "later"]:
+            await asyncio.sleep(0)
+        assert notices == [("s1", "waiting")]
+
+
 @pytest.mark.rule("fork.needs-capability", "system-prompt.sent-again")
 async def test_a_fork_is_a_separate_session_with_the_same_setup():
     async with connected() as (agent, peer):

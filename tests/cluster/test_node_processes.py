@@ -58,8 +58,10 @@ async def new_shared_token(server: RunningServer, prefix: str) -> str:
 
 
 @asynccontextmanager
-async def client(node: GatewayProcess, token: str) -> AsyncGenerator[Any]:
-    async with accord.connect(node.websocket, token=token) as agent:
+async def client(
+    node: GatewayProcess, token: str, options: accord.ClientOptions | None = None
+) -> AsyncGenerator[Any]:
+    async with accord.connect(node.websocket, token=token, options=options) as agent:
         yield agent
 
 
@@ -123,12 +125,15 @@ async def test_a_paused_node_kills_its_agents_when_it_wakes(server: RunningServe
     shared = {"volumes": {"team": str(project)}, "homes": {Path(sys.executable).name: "h1"}}
     token = await new_shared_token(server, prefix)
     with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
-        async with client(b, token) as at_b, client(a, token) as at_a:
+        notices: list[str] = []
+        options = accord.ClientOptions(on_notice=lambda _, notice: notices.append(notice.title))
+        async with client(b, token, options) as at_b, client(a, token) as at_a:
             first = await at_a.new_session(project)
             old_agent = int((await first.ask("pid")).text)
             turn = asyncio.ensure_future(first.ask("wait"))
             a.signal(signal.SIGSTOP)
             session = await at_b.load_session(first.id, project)
+            assert notices == ["Waiting for the lease of node a"]
             assert (await session.ask("count 3")).text == "0 1 2 "
             a.signal(signal.SIGCONT)
             with pytest.raises((ConnectionClosed, RpcError)):

@@ -44,6 +44,7 @@ from accord.client.remote_agent import PendingAgent
 from accord.errors import AccordError, AuthRequired, ConnectionClosed, LimitReached, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
+from accord.frontend.display_text import notice_line
 from accord.frontend.recording import Recorder, SessionRecording
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
 from accord.policy.rules import PermissionDefault
@@ -471,6 +472,7 @@ class RunJob:
                 observer=self._observe,
                 restart=RestartPolicy(),
                 on_stderr=self._show_stderr if self._arguments.stderr else None,
+                on_notice=lambda _, notice: self._output.note(notice_line(notice)),
                 features=ClientFeatures(meta={"accord": {"extensions": [AGENTAO_ASK_USER]}}),
             )
         )

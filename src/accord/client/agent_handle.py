@@ -18,7 +18,7 @@ from accord.client.handlers import AgentCommand, ClientHandlers, client_capabili
 from accord.client.session_core import SessionCore, SessionSetup
 from accord.client.session_registry import SessionRegistry, reattach
 from accord.errors import AccordError, ConnectionClosed, UsageError
-from accord.schema import InitializeResponse
+from accord.schema import InitializeResponse, Notice
 from accord.schema.message_reader import MessageReader
 from accord.wire.calls import ConnectionReport
 from accord.wire.remote.address import RemoteLauncher
@@ -196,6 +196,15 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
         if session_id != parent.id and self.sessions.find(session_id) is None:
             cwd, extra = parent.state.roots_of(session_id) or (parent.setup.cwd, [])
             self.sessions.add(SessionCore(self, session_id, SessionSetup(cwd, tuple(extra)), parent))
+
+    def show_notice(self, session_id: str, notice: Notice) -> None:
+        """Pass on a notice about a session that is being opened."""
+        if self.options.on_notice is None:
+            return
+        try:
+            self.options.on_notice(session_id, notice)
+        except Exception as error:  # noqa: BLE001 - the boundary to a function of the application
+            self.report_failure("ClientOptions.on_notice", error)
 
     def report(self, detail: str) -> None:
         """Report a tolerated problem of the client to the observer."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 from accord import __version__
 from accord.clock import SYSTEM_CLOCK, Clock, Timer
 from accord.errors import AccordError, RequestTimeout
-from accord.schema import Implementation
+from accord.schema import Implementation, Notice
 from accord.wire.calls import ConnectionLimits, ConnectionReport
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
@@ -97,6 +97,9 @@ class ClientOptions:
     observer: ClientObserver | None = None
     on_stderr: Callable[[str], None] | None = None
     """Is called with each line of the agent's stderr."""
+    on_notice: Callable[[str, Notice], None] | None = None
+    """Is called with the id of a session and each notice that comes while it is being opened, before there is
+    a `ClientSession`; for example that a gateway waits for another machine."""
     buffers: ConnectionLimits = field(default_factory=ConnectionLimits)
     """Bounds for unread and unsent bytes."""
     largest_message: int = DEFAULT_LIMIT

@@ -31,6 +31,7 @@ from accord.schema import (
     McpServer,
     McpServerAcp,
     NewSessionRequest,
+    Notice,
     PromptRequest,
     ResumeSessionRequest,
     SessionUpdate,
@@ -142,6 +143,7 @@ class SessionCore:
         """Why the session could not be reopened after a restart of the agent; None if it was not lost."""
         self.closed: bool = False
         self.replaying: bool = False
+        self._is_open = False
         self.open_requests: int = 0
         """Requests of the agent about this session that the client has not answered yet."""
         self.turn: PromptTurn | None = None
@@ -307,6 +309,7 @@ class SessionCore:
         """Apply the agent's response to a request that opened the session, or opened it again."""
         self.setup = setup
         self._roots = None
+        self._is_open = True
         event = session_opened_event(self.id, response)
         event.cwd, event.additional_directories = setup.cwd, list(setup.additional_directories)
         self.publish(event)
@@ -323,6 +326,8 @@ class SessionCore:
             self.listeners.keep(event, size)
         if type(event) is SubagentUpdate:
             self._child_changed(event)
+        elif type(event) is Notice and not self._is_open and self.parent is None:
+            self.handle.show_notice(self.id, event)
 
     def _child_changed(self, event: SubagentUpdate) -> None:
         self.handle.add_child(self, event.session_id)

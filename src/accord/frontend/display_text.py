@@ -11,6 +11,7 @@ from accord.schema import (
     ContentBlock,
     EmbeddedResource,
     ImageContent,
+    Notice,
     ResourceLink,
     TextContent,
     TextResourceContents,
@@ -70,6 +71,12 @@ def turn_status(ended: TurnEnded | None) -> str:
     if ended.stop_reason is None:
         return f"stopped: {one_line(clean_text(ended.raw_reason), 60) or 'no reason given'}"
     return _TURN_STATUS[ended.stop_reason]
+
+
+def notice_line(notice: Notice) -> str:
+    """A notice of the agent in one line: its title, then its description."""
+    text = f"{notice.title}: {notice.description}" if notice.description else notice.title
+    return one_line(clean_text(text))
 
 
 def error_line(error: Exception) -> str:

@@ -29,6 +29,7 @@ from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
 from accord.frontend.consent import Consent, permission_workspace
+from accord.frontend.display_text import notice_line
 from accord.frontend.recording import RecordedSessions, Recorder
 from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
 from accord.frontend.sign_in import clear_error, failure_hints, missing_variables
@@ -187,6 +188,7 @@ class ConnectionOptions:
                 observer=self._observe,
                 wrap=lambda transport: TappedTransport(transport, self.ring, ours="client"),
                 on_stderr=self.on_stderr,
+                on_notice=lambda _, notice: self.warn(notice_line(notice)),
                 features=ClientFeatures(
                     meta={"accord": {"extensions": [AGENTAO_ASK_USER] if self.dialogs else []}}
                 ),
