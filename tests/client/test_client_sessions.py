@@ -436,8 +436,8 @@ async def test_notices_while_a_session_opens_are_passed_to_on_notice(method):
         peer.reply(asked, {})
         session = await opening
         peer.update("s1", "notice", severity="info", title="later")
-        while [notice.title for notice in session.state.notices] != ["waiting", "later"]:
-            await asyncio.sleep(0)
+        await settle()
+        assert [notice.title for notice in session.state.notices] == ["waiting", "later"]
         assert notices == [("s1", "waiting")]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.cluster.nats_servers import RunningServer, nats_server
-from tests.cluster.test_many_nodes import RunningNode, prompt_and_answer, running_node, texts
+from tests.cluster.test_many_nodes import RunningNode, changed_state, prompt_and_answer, running_node, texts
 from tests.gateway.breakable_proxy import BreakableProxy, breakable_proxy
 from tests.gateway.gateway_harness import DrivenClient, open_session
 from tests.patience import PATIENCE
@@ -91,6 +91,40 @@ async def test_the_owner_gives_up_before_another_node_goes_on(
 
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(lose(stack, name, directions) for name, directions in FAULTS.items()))
+
+
+async def test_a_turn_of_a_lost_node_is_shown_as_lost_in_the_lists(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings(times=LeaseTimes(renew=0.2, deadline=2.0, lease=3.0))
+
+    async def until(state: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while await changed_state(client) != state:
+                pass
+
+    async def listed() -> dict[str, Any]:
+        (info,) = (await client.call("session/list", {"cwd": str(tmp_path)}))["sessions"]
+        return info["_meta"]["accord"]
+
+    async with breakable_proxy(server.port) as proxy:
+        through = (f"nats://127.0.0.1:{proxy.port}",)
+        async with (
+            running_node(settings, tmp_path, "b") as b,
+            running_node(settings, tmp_path, "a", servers=through) as a,
+        ):
+            owner, client = await a.harness.client(), await b.harness.client()
+            await client.call("_accord/sessions", {"subscribe": True})
+            await open_session(a.harness, owner, tmp_path)
+            owner.prompt("s1")
+            await a.harness.agent.until_method("session/prompt")
+            await until("running")
+            assert await listed() == {"node": "a"}
+            with proxy.broken():
+                await until("lost")
+                assert await listed() == {"node": "a", "nodeLost": True}
+            await until("idle")  # the node is back, and has lost its turn
+            assert await listed() == {"node": "a"}
 
 
 def _fault(proxy: BreakableProxy, directions: tuple[str, ...]) -> Any:

@@ -20,6 +20,7 @@ export const CLUSTER_SCENARIOS = {
     await tab.waitForText("Node a does not answer");
     await tab.waitForText("The turn was interrupted.");
     await tab.idle.waitFor();
+    await tab.page.locator(".session-link").filter({ hasText: "Node lost · " }).waitFor();
     assert.equal(await tab.prompt.inputValue(), "count 4");
     await screenshot(tab, "2-lost");
 

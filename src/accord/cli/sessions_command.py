@@ -454,7 +454,8 @@ def _row(
     if (owner := owners.get((entry.agent, entry.session_id))) is not None:
         marks.append(f"(open in {owner})")
     elif entry.node:
-        marks.append(f"(at {one_line(entry.node, 80)})")
+        lost = ", which does not run" if entry.node_is_lost else ""
+        marks.append(f"(at {one_line(entry.node, 80)}{lost})")
     elif entry.running_in is not None:
         marks.append(f"(open in process {entry.running_in})")
     return (*cells, " ".join(filter(None, marks)))
@@ -494,6 +495,7 @@ def list_entry_json(
         **({} if owner is None else {"owner": to_builtins(owner)}),
         **({} if entry.running_in is None else {"runningIn": entry.running_in}),
         **({"node": entry.node} if entry.node else {}),
+        **({"nodeLost": True} if entry.node_is_lost else {}),
     }
 
 

@@ -102,8 +102,8 @@ class ClusterBook:
         self.may_claim: MayClaim = may_claim
         self.placement: Callable[[str, Iterable[str]], Placement] = lambda agent, folders: Placement()
         """Which nodes can take a new session of this agent in these folders over."""
-        self.is_alive: Callable[[str], bool] = lambda node: False
-        """Whether another node has a lease now."""
+        self.incarnation_of: Callable[[str], str | None] = lambda node: None
+        """By which incarnation another node runs now; None if it does not."""
         self.listener: BookListener | None = None
         self.tasks: OwnedTasks = OwnedTasks(self.clock, grace=_CLOSE_SECONDS)
         self.index: SessionIndex = SessionIndex(streams, self.tasks)
@@ -208,8 +208,11 @@ class ClusterBook:
         entry = self.index.find(agent, session_id)
         if entry is None:
             return None
-        runs = entry.node == self.node or self.is_alive(entry.node)
-        return SessionNode(entry.node, entry.state if runs else "idle")
+        incarnation = self.incarnation if entry.node == self.node else self.incarnation_of(entry.node)
+        if incarnation is None:
+            return SessionNode(entry.node, "idle" if entry.state == "idle" else "lost", is_lost=True)
+        # A node that was started again has lost the turns of its earlier process.
+        return SessionNode(entry.node, entry.state if incarnation == entry.incarnation else "idle")
 
     def require_unowned(self, agent: str, session_id: str) -> None:
         """Nothing to check: no other process of this machine uses the cluster's logs directly."""

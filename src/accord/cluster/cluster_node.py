@@ -365,7 +365,7 @@ async def run_node(
         directory = ClusterDirectory(registry, lease, clock, tasks)
         book = ClusterBook(streams, name, fence=lease, may_claim=directory.may_claim)
         book.placement = lambda agent, folders: placement_of(volumes, settings.homes, agent, folders)
-        book.is_alive = lambda node: registry.is_alive(node, settings.times.lease)
+        book.incarnation_of = lambda node: registry.living_incarnation(node, settings.times.silence)
         await book.start()
         streams.notes += _volume_notes(entry, registry)
         access: SharedAccess | None = None

@@ -25,7 +25,6 @@ from accord.gateway.live_sessions import LiveSession
 LOG = getLogger("accord.cluster")
 
 _PROBE_SECONDS: Final = 5.0
-_ALIVE_RENEWALS: Final = 2
 _SEND_PAUSE: Final = 0.02
 
 
@@ -67,6 +66,8 @@ class ClusterRouter:
         self.moved_sessions: int = 0
         """How often a session went on at another node while a client of this one had it open."""
         self._subscriptions: list[NatsSubscription] = []
+        self._alive_nodes: set[tuple[str, str]] = set()
+        self._watches_nodes = False
 
     # -- life
 
@@ -80,6 +81,20 @@ class ClusterRouter:
             await self._connection.subscribe(self.links.subject + "*", self.links.on_message),
         ]
         await self._connection.flush()
+        if not self._watches_nodes:
+            self._watches_nodes = True
+            self._tasks.start(self._watch_nodes())
+
+    async def _watch_nodes(self) -> None:
+        """Tell the clients that follow the list of sessions when a node is lost, or is back."""
+        while True:
+            alive = {(entry.node, entry.incarnation) for entry in self._alive()}
+            changed = {node for node, _ in alive ^ self._alive_nodes}
+            self._alive_nodes = alive
+            for entry in self._book.index if changed else ():
+                if entry.node in changed and entry.state != "idle":
+                    self.gateway.overview.notify_elsewhere(entry.recorded)
+            await self._connection.clock.sleep(self.links.probe)
 
     async def restart(self) -> None:
         """Listen under a new incarnation. Raises StoreError."""
@@ -307,7 +322,7 @@ class ClusterRouter:
         return "" if entry is None else entry.summary.cwd
 
     def _is_alive(self, node: str) -> bool:
-        return self._registry.is_alive(node, self._lease.times.renew * _ALIVE_RENEWALS + 1)
+        return self._registry.is_alive(node, self._lease.times.silence)
 
     def _alive(self) -> list[NodeEntry]:
         return [entry for entry in self._registry if entry.node == self.node or self._is_alive(entry.node)]

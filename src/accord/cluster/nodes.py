@@ -107,6 +107,10 @@ class NodeRegistry:
         entry = self._entries.get(node)
         return entry is not None and entry.lives and self.since_change(node) < seconds
 
+    def living_incarnation(self, node: str, seconds: float) -> str | None:
+        """The incarnation of a node that is alive; else None."""
+        return self._entries[node].incarnation if self.is_alive(node, seconds) else None
+
     async def is_gone(self, node: str, incarnation: str) -> bool:
         """Whether an incarnation can never act again, by the leader. Raises StoreError."""
         current = await with_retries(lambda: self.bucket.get(node), self.jetstream)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, Raw
 
+from accord.cluster.client_feeds import ClientFeeds
 from accord.cluster.client_link import (
     ClientLink,
     Link,
@@ -34,7 +35,6 @@ from accord.cluster.message_members import (
     with_id,
     with_node,
 )
-from accord.cluster.session_feed import FeedCursor, FeedRecord
 from accord.errors import RpcError, StoreError
 from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.client_connection import (
@@ -105,7 +105,7 @@ class RoutedClient(ClientFeatures):
         """Those that this node sends for the client: the link, and what handles the answer."""
         self._sessions: dict[str, OpenSession] = {}
         self._asked: dict[int, tuple[Link, RequestId]] = {}
-        self._cursors: dict[str, FeedCursor] = {}
+        self._feeds = ClientFeeds(router, connection, self, self._mark_started)
         self._subscriptions: dict[str, Raw] = {}
         """By method: what the client follows at its home node."""
         self._awaited: set[tuple[str, str]] = set()
@@ -144,9 +144,7 @@ class RoutedClient(ClientFeatures):
         self._closed = True
         for link in tuple(self._links.values()):
             link.close(reason)
-        for cursor in self._cursors.values():
-            cursor.feed.detach(cursor)
-        self._cursors.clear()
+        self._feeds.close()
         self._router.forget(self)
 
     def _route(
@@ -199,7 +197,7 @@ class RoutedClient(ClientFeatures):
             if method not in _OPENING:
                 self._resume(session_id, session, link, frame)
                 return None
-            self._unfollow(session.log)  # the client gets the history anew
+            self._feeds.unfollow(session.log)  # the client gets the history anew
         return link, frame
 
     def _find_link(
@@ -310,7 +308,7 @@ class RoutedClient(ClientFeatures):
             if error is None:
                 session.link = link
                 if isinstance(link, LocalLink) and self._router.log_of(self.agent, session_id) != session.log:
-                    self._unfollow(session.log)  # it was deleted, and created again with the same id
+                    self._feeds.unfollow(session.log)  # it was deleted, and created again with the same id
                 turn = "; the turn was interrupted" if session.interrupted else ""
                 session.interrupted = False
                 moved = SessionInfoUpdate(meta={"accord": {"node": link.node}})
@@ -356,7 +354,7 @@ class RoutedClient(ClientFeatures):
         self.connection.send([CallFrame(encode(Success(id, stored.response)), id=id)], None)
         attached = stored.attached
         self._sessions[session_id] = OpenSession(None, params, attached.log)
-        self._unfollow(attached.log)
+        self._feeds.unfollow(attached.log)
         self._follow(session_id, attached)
         self._show_notice(session_id, "The session can only be read now", error.message)
         self._attach_again_later()
@@ -457,11 +455,11 @@ class RoutedClient(ClientFeatures):
                 self._on_moved(link, stream or "", frame.place)
                 return
         session = self._sessions.get(stream or "")
-        if session is not None and session.log in self._cursors:
+        if session is not None and self._feeds.cursor(session.log) is not None:
             # It was taken over from another node: its records still come by the feed.
             frames = [frame for frame in frames if not isinstance(frame, LoggedFrame)]
         shown = [own for frame in frames if (own := self._own_frame(link, frame)) is not None]
-        cursor = None if mark is None else self._cursors.get(mark.log.id)
+        cursor = None if mark is None else self._feeds.cursor(mark.log.id)
         if cursor is not None and mark is not None:
             for frame in shown:
                 cursor.hold(mark.number, frame, stream)
@@ -480,7 +478,7 @@ class RoutedClient(ClientFeatures):
                 link.lose(RpcError(f"node {link.node} names the log of another session"))
             return
         if frame.detached:
-            self._unfollow(frame.log)
+            self._feeds.unfollow(frame.log)
             return
         if frame.moved:
             self._on_moved(link, frame.stream or "")
@@ -493,7 +491,7 @@ class RoutedClient(ClientFeatures):
         own = self._own_frame(link, outgoing)
         if own is None:
             return
-        cursor = self._cursors.get(frame.log)
+        cursor = self._feeds.cursor(frame.log)
         if cursor is None:
             self.connection.send([own], frame.stream)
         else:
@@ -541,49 +539,18 @@ class RoutedClient(ClientFeatures):
         elif request.method in _CLOSING and request.session_id is not None:
             session = self._sessions.pop(request.session_id, None)
             if session is not None:
-                self._unfollow(session.log)
+                self._feeds.unfollow(session.log)
 
     # -- the feeds of sessions at other nodes
 
     def _follow(self, session_id: str, attached: AttachedLog) -> None:
-        if attached.log in self._cursors:  # it was followed before its node changed
+        if self._feeds.cursor(attached.log) is not None:  # it was followed before its node changed
             return
         session = self._sessions.get(session_id)
         if session is not None:
-            self._unfollow(session.log)  # another one, if it was deleted and created again with the same id
+            self._feeds.unfollow(session.log)  # another, if it was deleted and created again with the same id
             session.log = attached.log
-        self._cursors[attached.log] = self._router.follow(session_id, attached, self)
-
-    def _unfollow(self, log: str) -> None:
-        cursor = self._cursors.pop(log, None)
-        if cursor is not None:
-            cursor.feed.detach(cursor)
-            cursor.show_held()  # an answer among them would be missed
-
-    def on_feed_updates(self, session_id: str, records: list[FeedRecord]) -> None:
-        """Show records of a session at another node."""
-        frames: list[OutgoingFrame] = []
-        for record in records:
-            if record.author == self.connection.id:
-                self._mark_started(session_id)
-                continue
-            for update, frame in record.updates:
-                if not self.wants_update(update):
-                    continue
-                adapted = self.adapt(update)
-                if adapted is not update:
-                    frame = OutgoingFrame(update_body(session_id, adapted))
-                frames.append(frame)
-        if frames:
-            self.connection.send(frames, session_id)
-
-    def on_feed_frame(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Show a frame whose record was shown."""
-        self.connection.send([frame], stream)
-
-    def on_feed_lost(self, session_id: str, error: StoreError) -> None:
-        """End the connection: the client connects anew and loads the session."""
-        self.connection.end(_RESTART, f"the log of session {session_id} cannot be followed; connect again")
+        self._feeds.follow(session_id, attached)
 
     def _mark_started(self, session_id: str) -> None:
         for request in self._requests.values():

@@ -30,6 +30,11 @@ class LeaseTimes(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     lease: Seconds = 20.0
     """Another node takes over after this long without a renewal."""
 
+    @property
+    def silence(self) -> float:
+        """A node without a renewal for this long gets no new clients, and is shown as lost."""
+        return self.renew * 2 + 1
+
 
 class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """How this gateway takes part in a cluster."""

@@ -42,7 +42,7 @@ from accord.session import (
     SubagentState,
     ToolCallState,
 )
-from accord.session.protocol_v1 import node_in
+from accord.session.protocol_v1 import accord_meta, node_in
 from accord.store import Lease, iso_time
 from accord.text_width import count_text
 
@@ -70,6 +70,8 @@ class SessionListEntry:
     """Who writes to the agent's own log now, if it can be read here."""
     node: str = ""
     """The node of a cluster that has the session."""
+    node_is_lost: bool = False
+    """Whether that node does not run."""
 
     @staticmethod
     def from_agent(agent: str, info: SessionInfo, recorded: RecordedSession | None) -> "SessionListEntry":
@@ -91,6 +93,7 @@ class SessionListEntry:
             archived=bool(info.archived) or (summary is not None and summary.archived),
             recorded=recorded,
             node=node_in(info.meta) or "",
+            node_is_lost=bool(accord_meta(info.meta).get("nodeLost")),
         )
 
     @staticmethod

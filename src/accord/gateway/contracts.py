@@ -60,6 +60,9 @@ class SessionNode(Struct, frozen=True):
 
     node: str
     state: str = "idle"
+    """`running`, `waiting`, `idle`, or `lost`: the node is gone, and a turn was under way."""
+    is_lost: bool = False
+    """Whether the node does not run, as far as is known."""
 
 
 class LogReader(Protocol):

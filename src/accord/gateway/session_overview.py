@@ -235,7 +235,7 @@ def _session_entry(
         "cwd": cwd,
         "state": session.state if session is not None else elsewhere,
         "clients": len(session.clients) if session is not None else 0,
-        "live": session.open_at_agent if session is not None else elsewhere != "idle",
+        "live": session.open_at_agent if session is not None else elsewhere not in ("idle", "lost"),
     }
     if node is not None:
         entry["node"] = node.node

@@ -66,9 +66,14 @@ def session_opened_event(
 
 def node_in(meta: dict[str, Any] | UnsetType | None) -> str | UnsetType:
     """The node of a cluster that has the session, in the `_meta` of an answer or update of a gateway."""
-    members = meta.get("accord") if meta else None
-    node: Any = cast("dict[str, Any]", members).get("node") if isinstance(members, dict) else None
+    node: Any = accord_meta(meta).get("node")
     return node if isinstance(node, str) else UNSET
+
+
+def accord_meta(meta: dict[str, Any] | UnsetType | None) -> dict[str, Any]:
+    """Accord's own members of a `_meta`."""
+    members = meta.get("accord") if meta else None
+    return cast("dict[str, Any]", members) if isinstance(members, dict) else {}
 
 
 def permission_event(permission_id: str, request: RequestPermissionRequest) -> PermissionAsked:

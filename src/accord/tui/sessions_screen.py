@@ -425,7 +425,8 @@ class SessionsScreen(ListScreen):
                     (
                         passage,
                         location,
-                        f"at {one_line(entry.node, 24)}" if entry.node else "",
+                        (f"at {one_line(entry.node, 24)}" if entry.node else "")
+                        + (", which does not run" if entry.node_is_lost else ""),
                         "running elsewhere" if entry.running_in is not None else "",
                         "recorded here" if entry.source == "recorded" else "",
                     ),

@@ -78,6 +78,7 @@ export const en = {
   "sessions.process": "process {pid}",
   "sessions.running": "Running",
   "sessions.waiting": "Waiting for you",
+  "sessions.lost": "Node lost",
   "sessions.idle": "Idle",
 
   "newSession.agent": "Agent",

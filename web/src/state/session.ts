@@ -99,7 +99,7 @@ export class Session {
       this.state.value = "loading";
       this.conversation.value = conversation;
     }
-    this.otherTurn.value = activity !== "idle";
+    this.otherTurn.value = isWorking(activity);
     const { sessionId, cwd } = this.address;
     try {
       const response = await connection.request("session/load", { sessionId, cwd, mcpServers: [] });
@@ -167,8 +167,8 @@ export class Session {
   /** Applies the activity from the gateway's session list, unless our own turn runs. */
   applyActivity(activity: SessionActivity): void {
     if (this.ownTurn.value) return;
-    this.otherTurn.value = activity !== "idle";
-    if (activity === "idle") {
+    this.otherTurn.value = isWorking(activity);
+    if (!isWorking(activity)) {
       this.cancelling.value = false;
       this.sendNext();
     }
@@ -342,6 +342,10 @@ export class Session {
 }
 
 /** Whether the agent rejected a prompt because a turn of another client runs. */
+function isWorking(activity: SessionActivity): boolean {
+  return activity === "running" || activity === "waiting";
+}
+
 function isBusy(error: unknown): boolean {
   return (
     error instanceof acp.RequestError &&

@@ -12,6 +12,7 @@ const ACTIVITIES = {
   running: "sessions.running",
   waiting: "sessions.waiting",
   idle: "sessions.idle",
+  lost: "sessions.lost",
 } as const;
 const SEARCH_DELAY_MS = 200;
 /** The height of a link until one was measured, in pixels. */

@@ -13,7 +13,8 @@ export const AUTH_REQUIRED = -32000;
 
 const STDERR_LINES = 12;
 
-export type SessionActivity = "running" | "waiting" | "idle";
+/** `lost`: the node that ran its turn does not answer. */
+export type SessionActivity = "running" | "waiting" | "idle" | "lost";
 
 export interface ListedSession {
   agent: string;
@@ -135,7 +136,7 @@ export function readSession(value: unknown): ListedSession | null {
     cwd: nonEmptyText(item["cwd"]) ?? "",
     title: nonEmptyText(item["title"]),
     updatedAt: nonEmptyText(item["updatedAt"]),
-    state: state === "running" || state === "waiting" ? state : "idle",
+    state: state === "running" || state === "waiting" || state === "lost" ? state : "idle",
     clients: typeof item["clients"] === "number" ? item["clients"] : 0,
     live: item["live"] === true,
     owner: readOwner(item["owner"]),

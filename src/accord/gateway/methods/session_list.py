@@ -91,7 +91,8 @@ async def visible_sessions(
         sessions[id].meta = {**(sessions[id].meta or {}), "accord": {"owner": to_builtins(owner)}}
     for id, info in sessions.items():
         if (node := gateway.book.node_of(agent.name, id)) is not None:
-            info.meta = {**(info.meta or {}), "accord": {"node": node.node}}
+            members = {"node": node.node, "nodeLost": True} if node.is_lost else {"node": node.node}
+            info.meta = {**(info.meta or {}), "accord": members}
         if info.title is None:
             info.title = UNSET  # some clients fail on a title that is null
     return {
