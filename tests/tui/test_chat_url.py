@@ -1,33 +1,45 @@
 """`accord chat --url` through a real gateway: a turn, a dialog, a loaded session, and wrong addresses."""
 
 import json
+import shutil
+import signal
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.tui.chat import DEMO_AGENT, Chat, running_chat
+from tests.tui.test_chat_command import terminal
 
 from accord.cli.chat_command import chat_start, read_arguments
 from accord.errors import UsageError
 from accord.tui.wire_screen import WireScreen
+from accord.wire.remote.address import NetworkTimeouts
 
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Generator[GatewayProcess]:
     """A gateway with its own Accord home and the demo agent."""
     home = tmp_path / "gateway"
-    (home / "config").mkdir(parents=True)
-    servers = {"demo": {"command": sys.executable, "args": [DEMO_AGENT[1]]}}
-    (home / "config" / "acp.json").write_text(json.dumps({"agent_servers": servers, "defaultAgent": "demo"}))
+    write_servers(home)
     with running_gateway(home) as running:
         yield running
 
 
+def write_servers(home: Path) -> None:
+    """Configure the demo agent as the default agent of a gateway."""
+    (home / "config").mkdir(parents=True)
+    servers = {"demo": {"command": sys.executable, "args": [DEMO_AGENT[1]]}}
+    (home / "config" / "acp.json").write_text(json.dumps({"agent_servers": servers, "defaultAgent": "demo"}))
+
+
 def running_chat_at(url: str, folder: Path, *words: str) -> object:
     start = chat_start(read_arguments(["--url", url, "--cwd", str(folder), *words]))
-    return running_chat(folder, find=start.find_agent, remote=start.remote, session=start.session)
+    assert start.remote is not None
+    remote = replace(start.remote, timeouts=NetworkTimeouts(max_retry_pause=0.2))
+    return running_chat(folder, find=start.find_agent, remote=remote, session=start.session)
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
@@ -60,6 +72,66 @@ async def run_turns(chat: Chat) -> None:
     await chat.pilot.press("3")
     await chat.wait_for_text('"optionId": "no"')
     await chat.wait_ready()
+
+
+async def test_a_lost_gateway_is_called_that_and_the_chat_reconnects_by_itself(tmp_path: Path) -> None:
+    home, folder = tmp_path / "gateway", tmp_path / "project"
+    folder.mkdir()
+    write_servers(home)
+    with running_gateway(home) as first:
+        port, url = first.port, f"ws://127.0.0.1:{first.port}/acp#token={first.token}"
+        async with running_chat_at(url, folder) as chat:  # type: ignore[attr-defined]
+            await chat.wait_ready()
+            await chat.send("hello")
+            await chat.wait_for_text("heard hello")
+            await chat.type("typed before the loss")
+            first.signal(signal.SIGKILL)
+            await chat.wait_until(lambda: "gateway lost, reconnecting" in chat.screen)
+            assert "the agent has ended" not in chat.screen.lower()
+            with running_gateway(home, "--port", str(port)):
+                await chat.wait_for_text("Connected to the gateway again; the session continues.")
+                await chat.wait_ready()
+                assert chat.text.count("heard hello") == 1
+                assert chat.view.prompt.editor.text == "typed before the loss"
+                await chat.pilot.press("enter")
+                await chat.wait_for_text("heard typed before the loss")
+
+
+async def test_a_prompt_sent_while_the_gateway_is_lost_is_sent_when_it_is_back(tmp_path: Path) -> None:
+    home, folder = tmp_path / "gateway", tmp_path / "project"
+    folder.mkdir()
+    write_servers(home)
+    with running_gateway(home) as first:
+        port, url = first.port, f"http://127.0.0.1:{first.port}/acp#token={first.token}"
+        async with running_chat_at(url, folder) as chat:  # type: ignore[attr-defined]
+            await chat.wait_ready()
+            await chat.send("wait")
+            await chat.wait_for_text("waiting")
+            first.signal(signal.SIGKILL)
+            await chat.wait_for_text("The gateway is lost", "This chat reconnects by itself")
+            await chat.send("from outside")
+            with running_gateway(home, "--port", str(port)):
+                await chat.wait_for_text("The gateway is lost", "Connected to the gateway again")
+                await chat.wait_for_text("heard from outside")
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_typed_text_survives_a_lost_gateway_on_a_terminal(tmp_path: Path, home: Path) -> None:
+    gateway_home, folder = tmp_path / "gateway", tmp_path / "project"
+    folder.mkdir()
+    write_servers(gateway_home)
+    with running_gateway(gateway_home) as first:
+        url = f"ws://127.0.0.1:{first.port}/acp#token={first.token}"
+        with terminal(tmp_path, home, (80, 24), "--url", url) as tmux:
+            tmux.wait_for_text("ready")
+            tmux.type("-l", "typed before the loss")
+            tmux.wait_for_text("typed before the loss")
+            first.signal(signal.SIGKILL)
+            tmux.wait_for_text("The gateway is lost", "gateway lost, reconnecting")
+            with running_gateway(gateway_home, "--port", str(first.port)):
+                tmux.wait_for_text("Connected to the gateway again", "typed before the loss")
+                tmux.type("Enter")
+                tmux.wait_for_text("heard typed before the loss")
 
 
 async def test_a_wrong_token_is_reported(gateway: GatewayProcess, tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ class PlainChat:
         """Keep the session and its agent for the output of each turn."""
         self._opened = (session, agent)
 
+    def link_changed(self, lost: str) -> None:
+        """Print that the gateway is gone, or back."""
+        self.note(f"the gateway is lost ({lost}); reconnecting" if lost else "connected to the gateway again")
+
     def event_received(self, event: ClientEvent) -> None:
         """Print an event of the session."""
         self._output.event(event)

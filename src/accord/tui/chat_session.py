@@ -6,8 +6,10 @@ Imported on first use: it loads accord.client.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from accord.client import (
@@ -23,8 +25,8 @@ from accord.client import (
 from accord.client.client_options import ClientReport
 from accord.client.event_stream import EventStream
 from accord.client.remote_agent import PendingAgent
-from accord.clock import Clock, OwnedTasks
-from accord.errors import AccordError, AuthRequired, StoreError, UsageError
+from accord.clock import Clock, OwnedTasks, within
+from accord.errors import AccordError, AuthRequired, RpcError, StoreError, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
 from accord.frontend.agent_config.project_trust import TrustCallback, refuse
 from accord.frontend.attachments import AttachmentBuilder, find_mentions
@@ -245,6 +247,9 @@ def _rewinds(event: Event) -> bool:
     return isinstance(event, SessionInfoUpdate) and rewind_marker(event.meta) is not None
 
 
+_RECONNECT_PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
+"""Seconds before each further attempt to reach a lost gateway; the last one repeats."""
+_REFUSED: Final = ("(HTTP 401)", "(HTTP 403)")
 _YIELD_AFTER: Final = 100
 """Number of events after which other tasks, such as key presses, may run."""
 
@@ -278,6 +283,7 @@ class ChatSession:
         self._tasks = OwnedTasks()
         self._events: EventStream[ClientEvent] | None = None
         """The events of the session, in turns and between them. They are queued only here."""
+        self._reconnect_now = asyncio.Event()
         self._shown = asyncio.Event()
         self._last_end: TurnEnded | None = None
 
@@ -328,7 +334,9 @@ class ChatSession:
 
     def restart(self) -> None:
         """Restart the agent, or retry to connect."""
-        if self.phase in ("dead", "failed"):
+        if self.phase == "lost":
+            self._reconnect_now.set()
+        elif self.phase in ("dead", "failed"):
             self._spawn(self._connect() if self.agent is None else self._restart(self.agent))
 
     async def aclose(self) -> None:
@@ -351,7 +359,9 @@ class ChatSession:
                 self._start.find_agent, options.trusting()
             )
             self.agent = await PendingAgent(
-                self._start.remote or await asyncio.to_thread(configured_agent.launch, self._start.cwd),
+                await asyncio.to_thread(configured_agent.launch, self._start.cwd)
+                if self._start.remote is None
+                else replace(self._start.remote, on_link=self._display.link_changed),
                 options.handlers(configured_agent),
                 options.options(configured_agent),
             )
@@ -457,7 +467,8 @@ class ChatSession:
             error = failure
         await self._wait_until_shown()
         ended = self._last_end
-        if error is not None or (ended is not None and ended.stop_reason == "cancelled"):
+        cancelled = ended is not None and ended.stop_reason == "cancelled"
+        if cancelled or (error is not None and self.phase != "lost"):
             self._pause_queue()
         if error is not None:
             for hint in self._hints(error):
@@ -495,7 +506,7 @@ class ChatSession:
             if self._recorder is not None and self._recorder.recording is not None:
                 self._recorder.recording.append(event)
             if isinstance(event, AgentEnded):
-                self._set_phase("dead")
+                self._agent_ended(event)
             elif isinstance(event, TurnCancelling) and self.phase == "running":
                 self._set_phase("cancelling")
             elif isinstance(event, TurnEnded):
@@ -507,27 +518,68 @@ class ChatSession:
             if self._last_end is not None or not events.has_events:
                 self._shown.set()
 
+    def _agent_ended(self, event: AgentEnded) -> None:
+        agent = self.agent
+        if agent is None or not agent.remote:
+            self._set_phase("dead")
+        elif self.phase != "lost":
+            self._set_phase("lost")
+            self._spawn(self._reconnect(agent, event.error))
+
+    async def _reconnect(self, agent: RemoteAgent, error: AccordError) -> None:
+        """Reach a lost gateway again: at once, then with pauses, until it refuses this client."""
+        for attempt in count():
+            if attempt:
+                await self._pause(_RECONNECT_PAUSES[min(attempt, len(_RECONNECT_PAUSES)) - 1])
+            try:
+                await self._restart_agent(agent)
+                return
+            except AccordError as failure:
+                error = failure
+            if isinstance(error, UsageError | AuthRequired) or any(part in str(error) for part in _REFUSED):
+                break
+        self._set_phase("dead")
+        self._display.note(f"cannot reconnect to the gateway: {error}", "bad")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but only until the user wants to reconnect now."""
+        self._reconnect_now.clear()
+        now = asyncio.ensure_future(self._reconnect_now.wait())
+        try:
+            await within(self._clock, seconds, now)
+        finally:
+            now.cancel()
+
     async def _restart(self, agent: RemoteAgent) -> None:
         self._set_phase("connecting")
-        session = self.session
         try:
-            await agent.restart()
-            if session is not None and session.lost is None:
-                await apply_settings(self._start, agent, session)
-                self._display.note("The agent was restarted; the session continues.", "good")
-                self._set_phase("ready")
-                self.advance()
-                return
-            lost_reason = session.lost if session is not None else None
-            assert self._choice is not None
-            new_session = await self._choice.new()
-            await self._start_session(self._choice, new_session)
-            self._display.note(
-                f"The agent was restarted in a new session; the old one was lost ({lost_reason}).", "warn"
-            )
+            await self._restart_agent(agent)
         except AccordError as error:
             self._set_phase("dead")
             self._display.note(f"cannot restart the agent: {error}", "bad")
+
+    async def _restart_agent(self, agent: RemoteAgent) -> None:
+        session, choice = self.session, self._choice
+        await agent.restart()
+        assert choice is not None
+        outcome = "Connected to the gateway again" if agent.remote else "The agent was restarted"
+        if session is not None and session.lost is None:
+            if agent.remote:
+                session = await self._read_missed(choice, session)
+            await apply_settings(self._start, agent, session)
+            self._display.note(f"{outcome}; the session continues.", "good")
+            self._set_phase("ready")
+            self.advance()
+            return
+        lost_reason = session.lost if session is not None else None
+        await self._start_session(choice, await choice.new())
+        self._display.note(f"{outcome}, in a new session; the old one was lost ({lost_reason}).", "warn")
+
+    async def _read_missed(self, choice: SessionChoice, session: ClientSession) -> ClientSession:
+        """Read what the gateway has logged while it could not be reached."""
+        with contextlib.suppress(RpcError):
+            return await choice.reopen(session.id, with_history=True)
+        return session
 
     # -- helpers --
 

@@ -101,7 +101,8 @@ class DraftQueue:
         return self.drafts.pop(index) if 0 <= index < len(self.drafts) else None
 
 
-Phase: TypeAlias = Literal["connecting", "ready", "running", "cancelling", "dead", "failed", "closed"]
+Phase: TypeAlias = Literal["connecting", "ready", "running", "cancelling", "lost", "dead", "failed", "closed"]
+"""`lost`: the gateway is gone, and the client reconnects by itself."""
 
 
 class SessionDisplay(Protocol):
@@ -112,6 +113,9 @@ class SessionDisplay(Protocol):
 
     def opened(self, session: "ClientSession", agent: "RemoteAgent") -> None:
         """The session is open; its state contains its history."""
+
+    def link_changed(self, lost: str) -> None:
+        """The connection to the gateway was lost for this reason, or is back, with an empty text."""
 
     def event_received(self, event: "ClientEvent") -> None:
         """The session has produced an event."""

@@ -83,6 +83,8 @@ def _prompt_hints(view: "SessionView") -> list[KeyHint]:
         steers = chat is not None and chat.agent is not None and chat.agent.can_steer
         hints += [(key("stop"), "stop"), ("Enter", "send to the running turn" if steers else "queue")]
         hints.append((key("later"), "queue"))
+    elif phase == "lost":
+        hints.append((key("restart"), "reconnect now"))
     elif phase in ("dead", "failed"):
         hints.append((key("restart"), "restart the agent" if phase == "dead" else "try again"))
     elif view.prompt.draft:

@@ -78,7 +78,11 @@ def open_options(app: "ChatApp") -> None:
 
 def _current_session(app: "ChatApp") -> "ClientSession | None":
     chat_session = app.view.chat_session
-    if chat_session is None or chat_session.session is None or chat_session.phase in ("dead", "failed"):
+    if (
+        chat_session is None
+        or chat_session.session is None
+        or chat_session.phase in ("lost", "dead", "failed")
+    ):
         app.notify("No session is open", severity="warning")
         return None
     return chat_session.session

@@ -29,6 +29,7 @@ _ACTIVITIES: Final = {
     "ready": "ready",
     "running": "working",
     "cancelling": "stopping",
+    "lost": "gateway lost, reconnecting",
     "dead": "the agent has ended",
     "failed": "not connected",
     "closed": "closed",
@@ -48,6 +49,8 @@ class Status:
     """Of a cluster; "" on one machine."""
     activity: str = "connecting"
     busy: bool = True
+    link_lost: bool = False
+    """Whether the connection to the gateway is gone, and is being resumed."""
     failed: bool = False
     elapsed: str = ""
     settings: str = ""
@@ -59,7 +62,7 @@ class Status:
 
     def set_phase(self, phase: "Phase") -> None:
         self.activity, self.elapsed = _ACTIVITIES[phase], ""
-        self.busy = phase in ("connecting", "running", "cancelling")
+        self.busy = phase in ("connecting", "running", "cancelling", "lost")
         self.failed = phase in ("dead", "failed")
 
     def update_from(self, state: "SessionState") -> bool:
@@ -124,11 +127,13 @@ class StatusLine(Widget):
     def render(self) -> Text:
         palette = palette_of(self)
         status = self._status
-        style = palette.bad if status.failed else palette.accent if status.busy else palette.muted
+        activity = _ACTIVITIES["lost"] if status.link_lost else status.activity
+        lost = activity == _ACTIVITIES["lost"]
+        style = palette.bad if status.failed or lost else palette.accent if status.busy else palette.muted
         left = Text(
             f"{SPINNER_FRAMES[self._frame]} " if status.busy else "✗ " if status.failed else "", style
         )
-        left.append(clean_line(status.activity), style)
+        left.append(clean_line(activity), style)
         if status.elapsed:
             left.append(f" {status.elapsed}", palette.muted)
         right = Text(clean_line(status.settings), palette.muted)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TabMark: TypeAlias = Literal["", "busy", "asks", "done", "dead"]
 """The mark on the tab of a session."""
 
+_ENDINGS: Final = {"lost": "has lost its gateway", "dead": "has ended", "failed": "failed to connect"}
 _MAX_NOTIFICATION: Final = 120
 _OSC_9_PROGRAMS: Final = frozenset(("iTerm.app", "WezTerm", "ghostty", "WarpTerminal", "kitty"))
 _OSC_777_TERMS: Final = ("foot", "rxvt-unicode", "contour")
@@ -66,14 +67,14 @@ class SessionAttention:
             last.dialog = view.dialog
             if view.dialog is not None:
                 notice = f"asks: {view.dialog.title or 'a question'}"
-        has_ended = phase in ("dead", "failed")
+        has_ended = phase in _ENDINGS
         if view.turns > last.turns and phase not in ("running", "cancelling"):
             last.turns = view.turns
             last.unread = True
             notice = notice or "is done"
         if has_ended and not last.ended:
             last.unread = True
-            notice = "has ended" if phase == "dead" else "failed to connect"
+            notice = _ENDINGS[phase]
         last.ended = has_ended
         if is_visible:
             last.unread = False
@@ -86,7 +87,7 @@ class SessionAttention:
         phase = "" if view.chat_session is None else view.chat_session.phase
         if view.dialog is not None:
             return "asks"
-        if phase in ("dead", "failed"):
+        if phase in _ENDINGS:
             return "dead"
         if phase in ("running", "cancelling", "connecting"):
             return "busy"

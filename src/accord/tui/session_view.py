@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from accord.client import ClientEvent, ClientSession, RemoteAgent
+    from accord.client import AgentEnded, ClientEvent, ClientSession, RemoteAgent
     from accord.errors import AccordError
     from accord.frontend.review import ReviewService
     from accord.frontend.rewind import RewindOutcome, RewindService
@@ -72,6 +72,8 @@ class ScreenDisplay:
         self._clock = clock
         self._changed = changed
         self._session: ClientSession | None = None
+        self._remote = False
+        self._gateway_lost = False  # whether a note says so
         self._follower: TranscriptFollower | None = None
         self._started_at = 0.0
         self._update_scheduled = False
@@ -79,6 +81,10 @@ class ScreenDisplay:
     def phase_changed(self, phase: "Phase") -> None:
         if phase == "running":
             self._started_at = self._clock.now()
+        if phase in ("lost", "ready", "dead"):
+            self._status.link_lost = False
+        if phase in ("ready", "dead"):
+            self._gateway_lost = False
         self._status.set_phase(phase)
         self._changed()
 
@@ -86,12 +92,31 @@ class ScreenDisplay:
         from accord.tui.transcript.transcript_follower import TranscriptFollower
 
         notes = [item for item in self._transcript.items if isinstance(item, NoteItem | ShellItem)]
-        self._session = session
+        self._session, self._remote = session, agent.remote
         self._follower = TranscriptFollower(session, self._transcript, self._clock)
         self._transcript.add(*notes)
         if agent.info is not None:
             self._status.agent = agent.name
         self._update_panels()
+
+    def link_changed(self, lost: str) -> None:
+        self._status.link_lost = bool(lost)
+        if lost:
+            self._note_loss(lost)
+        elif self._gateway_lost:
+            self._gateway_lost = False
+            self.note("Connected to the gateway again.", "good")
+        self._changed()
+
+    def _note_loss(self, reason: str) -> None:
+        """Say once that the gateway is lost, until it is back."""
+        if not self._gateway_lost:
+            self._gateway_lost = True
+            self.note(
+                f"The gateway is lost: {reason}",
+                "bad",
+                "This chat reconnects by itself. What you type is kept, and sent when the gateway is back.",
+            )
 
     def event_received(self, event: "ClientEvent") -> None:
         from accord.client import AgentEnded
@@ -102,10 +127,16 @@ class ScreenDisplay:
         if isinstance(event, TurnEnded):
             self._follower.turn_ended()
         elif isinstance(event, AgentEnded):
-            self.note(f"The agent has ended: {event.error.message}", "bad", event.stderr)
+            self._show_end(event)
         if not self._update_scheduled:
             self._update_scheduled = True
             self._transcript.set_timer(_UPDATE_INTERVAL, self._update_panels)
+
+    def _show_end(self, event: "AgentEnded") -> None:
+        if not self._remote:
+            self.note(f"The agent has ended: {event.error.message}", "bad", event.stderr)
+        else:
+            self._note_loss(event.error.message)
 
     def _update_panels(self) -> None:
         """Update plan and status. Called at most ten times per second, regardless of the events."""
@@ -507,7 +538,7 @@ class SessionView(Vertical):
 
     def restart_or_search(self) -> None:
         """Restart the agent if it has ended; otherwise search earlier prompts."""
-        if self.chat_session is not None and self.chat_session.phase in ("dead", "failed"):
+        if self.chat_session is not None and self.chat_session.phase in ("lost", "dead", "failed"):
             self.chat_session.restart()
         else:
             self.search_history()

@@ -143,7 +143,7 @@ class SessionCatalog:
         chat_session = view.chat_session
         if chat_session is None or chat_session.configured_agent is None or chat_session.agent is None:
             return None
-        if chat_session.phase in ("dead", "failed", "closed"):
+        if chat_session.phase in ("lost", "dead", "failed", "closed"):
             return None
         configured = chat_session.configured_agent
         if self._own_store is None:

@@ -82,6 +82,14 @@ class TranscriptFollower:
         self._add_new_entries()
         self._context.live = live
 
+    def _last_notes(self) -> list[Item]:
+        """Return the notes below the last entry."""
+        items = self._view.items
+        first = len(items)
+        while first and isinstance(items[first - 1], NoteItem):
+            first -= 1
+        return list(items[first:])
+
     def _older_items(self) -> list[Item]:
         """Return items for the next batch of older entries."""
         items: dict[int, Item] = {}
@@ -103,7 +111,9 @@ class TranscriptFollower:
         history = self._session.state.history
         if history is not self._history:
             if not self._session.replaying:
+                notes = self._last_notes()
                 self.rebuild()
+                self._view.add(*notes)
             return
         if isinstance(event, SessionInfoUpdate) and rewind_marker(event.meta) is not None:
             self.rebuild()

@@ -183,6 +183,13 @@ class NetworkTimeouts(Struct, frozen=True):
         return max_pause * random.uniform(0.5, 1.0)
 
 
+LinkObserver: TypeAlias = Callable[[str], None]
+"""Called with the reason when a dropped connection cannot be resumed at once, and with "" when it is resumed.
+
+Not called at the end of the connection.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteLauncher:
     """Connects to a remote agent: the counterpart of the command that starts a local one.
@@ -193,6 +200,7 @@ class RemoteLauncher:
     address: AgentAddress
     timeouts: NetworkTimeouts = field(default_factory=NetworkTimeouts)
     clock: Clock = SYSTEM_CLOCK
+    on_link: LinkObserver | None = None
 
     def __str__(self) -> str:
         return self.address.shown
@@ -203,7 +211,15 @@ class RemoteLauncher:
         if self.address.websocket:
             from accord.wire.remote.websocket import open_websocket
 
-            return await open_websocket(self.address, limit=limit, timeouts=self.timeouts, clock=self.clock)
+            return await open_websocket(
+                self.address,
+                limit=limit,
+                timeouts=self.timeouts,
+                clock=self.clock,
+                on_link=self.on_link,
+            )
         from accord.wire.remote.streamable_http import StreamableHttpTransport
 
-        return StreamableHttpTransport(self.address, limit=limit, timeouts=self.timeouts, clock=self.clock)
+        return StreamableHttpTransport(
+            self.address, limit=limit, timeouts=self.timeouts, clock=self.clock, on_link=self.on_link
+        )

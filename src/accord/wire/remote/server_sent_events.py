@@ -43,6 +43,10 @@ class SseReceiver(Protocol):
         """Receive all frames that one read completed, in order."""
         ...
 
+    def stream_dropped(self, stream: "SseStream", reason: str) -> None:
+        """Learn that a stream could not be opened again at once; with an empty reason, that it is."""
+        ...
+
     def stream_ended(self, stream: "SseStream", reason: str, status: int | None) -> None:
         """Receive the final end of a stream; `status` is set if the server refused it."""
         ...
@@ -75,6 +79,7 @@ class SseStream:
         self._events_numbered = numbered
         self._parser = EventParser(limit)
         self._receiver_ready = True  # False while the receiver is not ready
+        self._dropped = False  # whether the receiver knows that the stream is not open
         self._silence_timer: Timer | None = None
         self._cut_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -126,6 +131,9 @@ class SseStream:
             pause = self._timeouts.pause_before(attempt)
             if self._clock.now() + pause > deadline:
                 break
+            if attempt > 1 and self.opened.done() and not self._dropped:
+                self._dropped = True
+                self._receiver.stream_dropped(self, reason)
             await self._clock.sleep(pause)
         if not self.opened.done():
             self.opened.set_exception(
@@ -141,6 +149,9 @@ class SseStream:
         async with self._client.events(ids, last_id) as events:
             if not self.opened.done():
                 self.opened.set_result(None)
+            if self._dropped:
+                self._dropped = False
+                self._receiver.stream_dropped(self, "")
             self._cut_if_silent(events, -1)
             try:
                 async for data in events:

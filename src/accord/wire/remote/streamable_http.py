@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks, within
 from accord.wire.pipes import HIGH_WATER
-from accord.wire.remote.address import AgentAddress, NetworkTimeouts
+from accord.wire.remote.address import AgentAddress, LinkObserver, NetworkTimeouts
 from accord.wire.remote.http_client import (
     CONNECTION_ID,
     MAX_ERROR_BODY,
@@ -62,8 +62,10 @@ class StreamableHttpTransport:
         limit: int = DEFAULT_LIMIT,
         timeouts: NetworkTimeouts | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        on_link: LinkObserver | None = None,
     ) -> None:
         self._address = address
+        self._on_link = on_link
         self._limit = limit
         self._timeouts = timeouts or NetworkTimeouts()
         self._clock = clock
@@ -250,6 +252,10 @@ class StreamableHttpTransport:
 
     def receive(self, stream: SseStream, frames: list[Frame]) -> None:
         self._receive_frames(stream.session, frames)
+
+    def stream_dropped(self, stream: SseStream, reason: str) -> None:
+        if stream.session is None and self._on_link is not None and self._end is None:
+            self._on_link(reason)
 
     def stream_ended(self, stream: SseStream, reason: str, status: int | None) -> None:
         session = stream.session

@@ -12,7 +12,7 @@ import asyncio
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.errors import NeverStarted, UsageError
 from accord.wire.pipes import HIGH_WATER
-from accord.wire.remote.address import AgentAddress, NetworkTimeouts
+from accord.wire.remote.address import AgentAddress, LinkObserver, NetworkTimeouts
 from accord.wire.remote.resume_buffer import ResumeBuffer, ResumeFailed
 from accord.wire.remote.websocket_connection import (
     WebSocketConnection,
@@ -29,9 +29,10 @@ async def open_websocket(
     limit: int = DEFAULT_LIMIT,
     timeouts: NetworkTimeouts | None = None,
     clock: Clock = SYSTEM_CLOCK,
+    on_link: LinkObserver | None = None,
 ) -> "WebSocketTransport":
     """Connect to a server. Raises NeverStarted if no WebSocket can be opened."""
-    transport = WebSocketTransport(address, limit, timeouts or NetworkTimeouts(), clock)
+    transport = WebSocketTransport(address, limit, timeouts or NetworkTimeouts(), clock, on_link)
     try:
         await transport.open()
     except WebSocketRefused as refused:
@@ -42,7 +43,15 @@ async def open_websocket(
 class WebSocketTransport:
     """One connection over one or more sockets, one after the other; created by `open_websocket`."""
 
-    def __init__(self, address: AgentAddress, limit: int, timeouts: NetworkTimeouts, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: AgentAddress,
+        limit: int,
+        timeouts: NetworkTimeouts,
+        clock: Clock,
+        on_link: LinkObserver | None = None,
+    ) -> None:
+        self._on_link = on_link
         self._address = address
         self._limit = limit
         self._timeouts = timeouts
@@ -182,8 +191,12 @@ class WebSocketTransport:
                     detail = "" if loss.explained and refused.final else f"; resuming failed: {refused}"
                     self._finish(f"{self._address}: {reason}{detail}")
                     return
+                if attempt == 1 and self._on_link is not None:
+                    self._on_link(reason)
                 await self._clock.sleep(pause)
             else:
+                if attempt and self._on_link is not None:
+                    self._on_link("")
                 return
 
     async def _try_to_resume(self) -> None:
