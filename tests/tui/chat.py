@@ -104,15 +104,16 @@ async def running_chat(
     find: Callable[[Any], ConfiguredAgent] | None = None,
     name: str = "demo",
     app: dict[str, Any] | None = None,
+    toasts: bool = False,
     **start: Any,
 ) -> AsyncGenerator[Chat]:
     """Run the app on a screen of this size, with the agent that `command` starts. `app` holds arguments of
-    the app."""
+    the app. `toasts` shows notifications on the screen."""
     server = ConfiguredAgent(name=name, origin="user", command=tuple(command), env=env or {})
     clock = FakeClock()
     chat_start = ChatStart(find_agent=find or (lambda _: server), cwd=str(cwd), name=name, **start)
     chat = ChatApp(chat_start, clock=_as_clock(clock), **(app or {}))
-    async with chat.run_test(size=size) as pilot:
+    async with chat.run_test(size=size, notifications=toasts) as pilot:
         try:
             yield Chat(chat, pilot, clock)
         finally:

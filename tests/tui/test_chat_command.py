@@ -119,8 +119,12 @@ def test_a_termination_signal_restores_the_terminal(tmp_path: Path, home: Path) 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_a_dumb_terminal_gets_plain_lines(tmp_path: Path, home: Path) -> None:
     with terminal(tmp_path, home, (100, 30), "--", *DEMO_AGENT, kind="dumb") as tmux:
-        tmux.type("say hello there", "Enter", "C-d")
-        assert "╭" not in tmux.wait_for_text("hello there", "left with 0")
+        tmux.wait_for_text(">")
+        tmux.type("say hello there", "Enter")
+        shown = tmux.wait_for_text("hello there\n", "\n>")
+        assert "\n> say hello there\n" in shown, "the sign must be before what the user types"
+        tmux.type("C-d")
+        assert "╭" not in tmux.wait_for_text("left with 0")
 
 
 def chat(tmp_path: Path, home: Path, typed: str, *words: str) -> subprocess.CompletedProcess[str]:

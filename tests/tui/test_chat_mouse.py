@@ -78,9 +78,9 @@ async def test_command_output_is_shown_while_the_command_runs(tmp_path: Path) ->
         await chat.send(
             f"run printf '\\033[31mfirst\\033[0m\\n'; read word < {pipe}; echo then $word; exit 3"
         )
-        await chat.wait_for_text("● run Run it", "│ first")
+        await chat.wait_for_text("● Run it", "│ first")
         assert chat.phase == "running"
         assert "then" not in chat.text.split("│ first")[1]
         await asyncio.to_thread(pipe.write_text, "go\n")
-        await chat.wait_for_text("│ then go", "│ exit code 3", "✗ run Run it")
+        await chat.wait_for_text("│ then go", "│ exit code 3", "✗ Run it")
         await chat.wait_ready()

@@ -18,12 +18,12 @@ async def test_a_history_that_the_agent_does_not_replay_comes_from_the_record(tm
         await chat.send("think of something")
         await chat.wait_for_text("thought it over", "done")
         await chat.send("tool")
-        await chat.wait_for_text("✓ read Read it")
+        await chat.wait_for_text("✓ Read it")
         await chat.wait_ready()
     async with running_chat(tmp_path, WORKER, newest=True) as chat:
         await chat.wait_ready()
         await chat.wait_for_text(
-            "▌ think of something", "▸ Thought", "thought it over", "▌ tool", "✓ read Read it"
+            "▌ think of something", "▸ Thought", "thought it over", "▌ tool", "✓ Read it"
         )
         assert chat.text.index("▌ think of something") < chat.text.index("▌ tool")
         await chat.send("more")

@@ -36,7 +36,7 @@ async def test_a_tool_call_unfolds_to_its_content(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         await chat.send("tool")
-        await chat.wait_for_text("✓ read Read it  /p/src/app.py:3")
+        await chat.wait_for_text("✓ Read it  /p/src/app.py:3")
         assert "secret file text" not in chat.text
         await chat.pilot.press("ctrl+o")
         await chat.wait_for_text("│ secret file text")

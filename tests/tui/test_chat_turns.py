@@ -74,7 +74,7 @@ async def test_esc_cancels_the_turn_and_pauses_the_queue(tmp_path: Path) -> None
         await chat.wait_for_text("cancelled")
         await chat.wait_ready()
         assert chat.view.queue.paused
-        assert "paused  later" in chat.screen
+        await chat.wait_until(lambda: "paused  later" in chat.screen)
         await chat.pilot.press("enter")
         await chat.wait_for_text("heard later")
 
@@ -134,6 +134,29 @@ async def test_the_plan_is_above_the_prompt_or_beside_the_transcript(tmp_path: P
         await chat.wait_until(lambda: chat.view.side_plan.display)
         await chat.wait_until(lambda: "Plan 1/3" in chat.screen)
         assert not chat.view.plan.display
+
+
+async def test_a_finished_plan_folds_and_can_be_unfolded(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(150, 40)) as chat:
+        await chat.wait_ready()
+        await chat.send("plan")
+        await chat.wait_until(lambda: chat.view.side_plan.display)
+        await chat.send("plan done")
+        await chat.wait_until(lambda: "Plan 3/3  ✓ done" in chat.screen)
+        assert not chat.view.side_plan.display, "the transcript must get the width back"
+        await chat.pilot.press("ctrl+t")
+        await chat.wait_until(lambda: chat.view.side_plan.display and "✓ change" in chat.screen)
+        await chat.send("plan")
+        await chat.wait_until(lambda: "Plan 1/3" in chat.screen and chat.view.side_plan.display)
+
+
+async def test_notifications_do_not_cover_the_prompt(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(80, 24), toasts=True) as chat:
+        await chat.wait_ready()
+        chat.app.notify("The prompt is not empty: Ctrl+C clears it, Ctrl+Q quits")
+        await chat.wait_until(lambda: "is not empty" in chat.screen)
+        shown = next(y for y, line in enumerate(chat.screen.split("\n")) if "is not empty" in line)
+        assert 1 <= shown < 6, "below the title, above the newest text"
 
 
 async def test_undo_redo_and_rewind_go_back_and_fill_the_prompt(tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.repetitions import repetitions
+from textual.selection import Selection
 
+from accord.frontend.display_text import kind_to_show
 from accord.tui.parts.diff_part import DiffPart, DiffRow, compare
-from accord.tui.parts.markdown_part import MarkdownDrawing
-from accord.tui.parts.message_parts import MarkdownSplitter, Segment, StreamingMessage
+from accord.tui.parts.markdown_part import MarkdownDrawing, MarkdownPart
+from accord.tui.parts.message_parts import MarkdownSplitter, PromptPart, Segment, StreamingMessage
 from accord.tui.parts.note_part import NotePart
-from accord.tui.parts.part import DrawnPart, strip_of
+from accord.tui.parts.part import DrawnPart, soft_wrap, strip_of
 from accord.tui.parts.tool_parts import OutputPart, parse_ansi
 from accord.tui.theme import Palette
 from accord.tui.transcript.transcript_layout import MAX_CACHED_LINES, HeightIndex, Item, ItemList, Layout
+from accord.tui.transcript.transcript_view import selected_text
 
 PALETTE = Palette.from_theme({}, dark=True)
 
@@ -209,10 +213,10 @@ def test_a_diff_has_line_numbers_signs_and_counts() -> None:
 
 def test_a_wide_diff_is_side_by_side() -> None:
     part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nnew\nc\n")
-    lines = [strip.text for strip in part.draw(140, PALETTE)]
+    lines = [strip.text for strip in part.draw(156, PALETTE)]
     changed = next(line for line in lines if "− b" in line)
     assert "+ B" in changed
-    assert all(strip.cell_length <= 140 for strip in part.draw(140, PALETTE))
+    assert all(strip.cell_length <= 156 for strip in part.draw(156, PALETTE))
 
 
 def test_a_large_diff_is_compared_later() -> None:
@@ -358,3 +362,79 @@ def test_lines_added_at_the_end_of_a_huge_file_are_shown() -> None:
     compared = compare(before, before + "same\nsame\n")
     assert (compared.added, compared.removed) == (2, 0)
     assert compared.rows[-2:] == [DiffRow(None, 15_000), DiffRow(None, 15_001)]
+
+
+# -- Markdown and wrapped lines --------------------------------------------------------------------------
+
+
+def markdown_lines(text: str, width: int = 60) -> list[str]:
+    return [line.plain.rstrip() for line in MarkdownDrawing(PALETTE).draw(text, width)]
+
+
+def test_columns_of_a_table_keep_their_alignment() -> None:
+    lines = markdown_lines(
+        "| name | left | number |\n|:---:|:--|---:|\n| ab | x | 7 |\n| abcdef | y | 1200 |\n"
+    )
+    assert lines == [
+        " name  │ left │ number",
+        "───────┼──────┼───────",
+        "  ab   │ x    │      7",
+        "abcdef │ y    │   1200",
+    ]
+
+
+def test_tasks_are_boxes() -> None:
+    assert markdown_lines("- [ ] write\n- [x] read **it**\n- no task\n\n1. [X] first\n") == [
+        "☐ write",
+        "☑ read it",
+        "• no task",
+        "",
+        "1. ☑ first",
+    ]
+
+
+def copied(part: DrawnPart, width: int) -> str:
+    """What a selection of all lines copies."""
+    strips = part.draw(width, PALETTE)
+    selection = Selection(None, None)
+    return selected_text(
+        selection, len(strips), lambda y: strips[y].text.rstrip(), lambda y: soft_wrap(strips[y])
+    )
+
+
+@given(
+    st.lists(
+        st.sampled_from(["word", "a", "averyverylongwordwithoutspaces", "日本語"]), min_size=1, max_size=30
+    )
+)
+@settings(max_examples=repetitions(50))
+def test_a_selection_copies_no_soft_wraps(words: list[str]) -> None:
+    text = " ".join(words)
+    for width in (14, 23, 60):
+        assert copied(MarkdownPart(text), width).strip() == text
+        prompt = PromptPart(f"{text}\n{text}")
+        prompt.folded = False
+        assert copied(prompt, width) == f"▌ {text}\n▌ {text}"
+        output = OutputPart(text)
+        output.folded = False
+        assert copied(output, width) == f"    │ {text}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "shown"),
+    [
+        ("read", "Read app.py", ""),
+        ("edit", "Edit app.py", ""),
+        ("edit", "Writing notes.txt", ""),
+        ("execute", "Running tests", ""),
+        ("search", "`grep` TODO", ""),
+        ("fetch", "Fetches the page", ""),
+        ("read", "app.py", "read"),
+        ("execute", "pytest -q", "execute"),
+        ("edit", "Readme", "edit"),
+        ("other", "Ask", ""),
+        ("zzz", "", "zzz"),
+    ],
+)
+def test_the_kind_of_a_call_is_left_out_if_the_title_has_the_verb(kind: str, title: str, shown: str) -> None:
+    assert kind_to_show(kind, title) == shown

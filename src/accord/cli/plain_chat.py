@@ -44,10 +44,16 @@ class PlainChat:
     async def run(self) -> int:
         """Connect, then run one turn per line of stdin. Returns the exit code."""
         lines = _read_stdin_lines()
+        sign = "> " if is_terminal(sys.stdin) and is_terminal(sys.stdout) else ""
         try:
             self._chat.begin()
             await self._step_done.wait()
-            while self._chat.phase == "ready" and (line := await lines.get()) is not None:
+            while self._chat.phase == "ready":
+                sys.stdout.write(sign)
+                sys.stdout.flush()
+                if (line := await lines.get()) is None:
+                    sys.stdout.write("\n" * bool(sign))
+                    break
                 if line.strip():
                     await self._turn(line)
         finally:

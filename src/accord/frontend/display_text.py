@@ -64,6 +64,32 @@ def tool_status(call: ToolCallState) -> str:
     return call.status
 
 
+_KIND_VERBS: Final = {
+    "read": "read open view show cat load list",
+    "edit": "edit write update change create modify add insert append replace patch apply save rewrite fix",
+    "delete": "delete remove",
+    "move": "move rename",
+    "search": "search find grep glob list look query",
+    "execute": "execute run bash shell start",
+    "think": "think plan consider reason",
+    "fetch": "fetch get download load open",
+    "switch_mode": "switch mode change",
+}
+"""First words of titles that already say what kind of call it is."""
+
+
+def kind_to_show(kind: str, title: str) -> str:
+    """The kind of a tool call to show before its title; empty if the title begins with such a verb."""
+    if kind in ("", "other"):
+        return ""
+    first = title.split(maxsplit=1)[0].strip("`'\"():.,…").lower() if title.strip() else ""
+    verbs = _KIND_VERBS.get(kind, kind).split()
+    endings = ("s", "es", "ing")
+    stems = {first, first.removesuffix("ing") + "e", *(first.removesuffix(ending) for ending in endings)}
+    doubled = {stem[:-1] for stem in stems if len(stem) > 3 and stem[-1] == stem[-2]}  # running, getting
+    return "" if not (stems | doubled).isdisjoint(verbs) else kind
+
+
 def turn_status(ended: TurnEnded | None) -> str:
     """How a turn ended, for display."""
     if ended is None or ended.error is not None:

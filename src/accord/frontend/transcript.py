@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from accord.errors import UsageError
-from accord.frontend.display_text import block_text
+from accord.frontend.display_text import block_text, kind_to_show
 from accord.frontend.recording import RecordedSession
 from accord.private_files import private_opener
 from accord.safe_text import clean_line, clean_text, one_line
@@ -266,7 +266,8 @@ def _blocks(blocks: Iterable[ContentBlock]) -> str:
 
 def _tool_call(call: ToolCallState) -> Iterator[str]:
     status = "cancelled" if call.cancelled else call.status
-    notes = [] if call.display_kind == "other" else [_plain(call.display_kind)]
+    kind = kind_to_show(call.display_kind, call.label)
+    notes = [_plain(kind)] if kind else []
     if call.ended_without_result:
         notes.append("ended without a result")
     elif status != "completed":

@@ -46,6 +46,8 @@ class ChatApp(App[int]):
     CSS: ClassVar[str] = """
     Screen { background: $background; }
     ModalScreen { background: $background 60%; }
+    ToastRack { dock: top; align: right top; margin: 1 0 0 0; }
+    Toast { max-width: 80%; padding: 0 1; margin: 0 1 0 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", "Stop, clear or quit", show=False, priority=True),

@@ -134,6 +134,7 @@ class ScreenDisplay:
     def turn_ended(self, ended: "TurnEnded | None", error: "AccordError | None") -> None:
         from accord.errors import ConnectionClosed
         from accord.frontend.display_text import duration_text, turn_status
+        from accord.text_width import count_text
 
         self.turns += 1
         self._changed()
@@ -143,7 +144,7 @@ class ScreenDisplay:
             return  # already shown
         summary = [turn_status(ended), duration_text(self._clock.now() - self._started_at)]
         if ended.usage is not None:
-            summary.append(f"{ended.usage.total_tokens:,} tokens")
+            summary.append(count_text(ended.usage.total_tokens, "token"))
         tone: Tone = "quiet" if ended.stop_reason in ("end_turn", "cancelled") else "warn"
         self.note(" · ".join(summary), tone)
 

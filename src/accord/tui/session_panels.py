@@ -155,7 +155,7 @@ def usage_meter(usage: "UsageUpdate | None", palette: Palette) -> Text:
         out.append("▰" * full, style).append("▱" * (_METER_CELLS - full), palette.faint)
         out.append(f" {share:.0%} of {token_count_text(usage.size)}", palette.muted)
     elif usage.used:
-        out.append(f"{token_count_text(usage.used)} tokens", palette.muted)
+        out.append(f"{token_count_text(usage.used)} token{'s' * (usage.used != 1)}", palette.muted)
     if usage.cost and usage.cost.amount:
         out.append(f"  {usage.cost.amount:.2f} {clean_line(usage.cost.currency)[:8]}", palette.muted)
     return out
@@ -208,13 +208,18 @@ MAX_STEPS: Final = 8
 
 
 class PlanPanel(Widget):
-    """The plan of the agent: beside the transcript or above the prompt. Folded, it takes one line."""
+    """The plan of the agent: beside the transcript or above the prompt. Folded, it takes one line above it.
+
+    A finished plan folds.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
     PlanPanel { display: none; height: auto; margin: 1 1 0 1; padding: 0 1; }
     PlanPanel.some { display: block; }
     PlanPanel.beside { width: 40; height: 1fr; margin: 0; padding: 1 2; border-left: solid $panel; }
-    PlanPanel.hidden { display: none; }
+    PlanPanel.some.hidden { display: none; }
+    PlanPanel.some.hidden.folded { display: block; }
+    PlanPanel.some.beside.folded, PlanPanel.some.beside.hidden.folded { display: none; }
     """
 
     def __init__(self, *, beside: bool = False) -> None:
@@ -227,23 +232,30 @@ class PlanPanel(Widget):
         """Show these steps."""
         if list(steps) == list(self.steps):
             return
-        self.steps = list(steps)
+        was_done, self.steps = self.all_done, list(steps)
+        if self.all_done != was_done:
+            self.folded = self.all_done
         self.set_class(bool(steps), "some")
-        self.refresh(layout=True)
+        self._update()
 
     def toggle(self) -> None:
         """Fold or unfold the plan."""
         self.folded = not self.folded
+        self._update()
+
+    def _update(self) -> None:
+        self.set_class(self.folded, "folded")
         self.refresh(layout=True)
 
     @property
-    def _all_done(self) -> bool:
-        return all(step.status == "completed" for step in self.steps)
+    def all_done(self) -> bool:
+        """Whether there are steps, and all are completed."""
+        return bool(self.steps) and all(step.status == "completed" for step in self.steps)
 
     def _visible_steps(self) -> "list[PlanEntry]":
         """Return the steps to show: above the prompt, those around the current step."""
         steps = list(self.steps)
-        if self.folded or (self._all_done and not self._beside):
+        if self.folded:
             return []
         if self._beside:
             return steps
@@ -259,7 +271,9 @@ class PlanPanel(Widget):
         out = Text(overflow="fold" if self._beside else "ellipsis", no_wrap=not self._beside)
         out.append("Plan ", palette.heading).append(f"{completed_count}/{len(self.steps)}", palette.muted)
         visible_steps = self._visible_steps()
-        if not visible_steps and not self._all_done:
+        if self.folded and self.all_done:
+            out.append("  ✓ done", palette.good)
+        elif self.folded:
             current = next((step for step in self.steps if step.status == "in_progress"), None)
             out.append(f"  {clean_line(current.content)}" if current is not None else "", palette.text)
         for step in visible_steps:

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line
-from accord.text_width import cut_to_width
+from accord.text_width import count_text, cut_to_width
 from accord.trace import RingEntry
 from accord.trace.step_summary import (
     escape_controls,
@@ -260,7 +260,7 @@ class WireScreen(Screen[None]):
         self.list.show(rows, index)
         palette = palette_of(self)
         title = Text("Wire  ", palette.heading).append(clean_line(self._agent), palette.text)
-        title.append(f"  {len(rows):,} of {len(entries):,} messages", palette.muted)
+        title.append(f"  {len(rows):,} of {count_text(len(entries), 'message')}", palette.muted)
         if self._ring.dropped:
             title.append(f", {self._ring.dropped:,} older messages dropped", palette.warn)
         if not self._following:

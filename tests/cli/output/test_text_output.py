@@ -81,10 +81,10 @@ async def test_a_tool_call_is_a_live_line_until_it_is_done() -> None:
     recorder = on_terminal()
     recorder.send(TurnStarted(), call(title="Read parser.py", kind="read", status="in_progress"))
     await recorder.clock.advance(2.25)
-    assert recorder.screen == [f"{recorder.screen[0][0]} read Read parser.py (2.2 s)"]
+    assert recorder.screen == [f"{recorder.screen[0][0]} Read parser.py (2.2 s)"]
     assert recorder.screen[0][0] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
     recorder.send(call(status="completed"))
-    assert recorder.screen == ["✓ read Read parser.py (2.2 s)"]
+    assert recorder.screen == ["✓ Read parser.py (2.2 s)"]
 
 
 async def test_text_continues_after_live_lines_below_it() -> None:
@@ -142,7 +142,7 @@ def test_a_tool_call_on_a_pipe_is_written_when_it_ends() -> None:
         ENDED,
     )
     assert recorder.text == (
-        "I edit.\n\n✓ edit Edit  /repo/a.py:2 (0.0 s)\n    /repo/a.py (+1 -1)\n    @@ -1,2 +1,2 @@\n"
+        "I edit.\n\n✓ Edit  /repo/a.py:2 (0.0 s)\n    /repo/a.py (+1 -1)\n    @@ -1,2 +1,2 @@\n"
         "     one\n    -two\n    +2\n\nDone.\n"
     )
 

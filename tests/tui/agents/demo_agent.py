@@ -142,6 +142,8 @@ def play(text: str) -> None:
             return
         case "plan":
             steps = [("look", "completed"), ("change", "in_progress"), ("test", "pending")]
+            if rest == "done":
+                steps = [(content, "completed") for content, _ in steps]
             update(
                 "plan",
                 entries=[

@@ -27,7 +27,7 @@ from accord.session import (
     TurnEnded,
 )
 from accord.session.session_settings import picker_of_option
-from accord.text_width import cell_width, cut_to_width
+from accord.text_width import cell_width, count_text, cut_to_width
 
 if TYPE_CHECKING:
     from accord.client import ClientSession
@@ -225,7 +225,9 @@ def _join_parts(parts: list[str], separator: str, width: int | None) -> list[str
 
 
 def _tokens(usage: Usage) -> str:
-    text = f"{usage.total_tokens:,} tokens ({usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    text = (
+        f"{count_text(usage.total_tokens, 'token')} ({usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    )
     if usage.thought_tokens:
         text += f", {usage.thought_tokens:,} thought"
     if usage.cached_read_tokens:

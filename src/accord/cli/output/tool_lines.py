@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from accord.cli.output.terminal_screen import CYAN, DIM, GREEN, PLAIN, RED, YELLOW, Attributes, Style
 from accord.clock import Clock
-from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
+from accord.frontend.display_text import (
+    block_text,
+    duration_text,
+    kind_to_show,
+    location_text,
+    short_path,
+    tool_status,
+)
 from accord.safe_text import clean_line, clean_text, one_line
 from accord.schema import Content, Diff, Terminal
 from accord.session import ToolCallState
@@ -118,11 +125,11 @@ def call_line(
         "failed": symbols.failed,
         "cancelled": symbols.cancelled,
     }.get(status, symbols.unknown)
-    kind = one_line(clean_text(call.display_kind), 20)
     status_words = [] if status in ("completed", "in_progress") else [one_line(status, 40)]
     end = f" ({', '.join([*status_words, duration_text(duration)])})"
-    start = f"{symbol} {kind} " if kind != "other" else f"{symbol} "
     title = one_line(clean_text(call.label), _MAX_TITLE_LENGTH)
+    kind = one_line(clean_text(kind_to_show(call.display_kind, title)), 20)
+    start = f"{symbol} {kind} " if kind else f"{symbol} "
     locations = location_text(call, cwd, title, max_locations=_MAX_LOCATIONS)
     locations = f"  {locations}" if locations else ""
     if width is not None:

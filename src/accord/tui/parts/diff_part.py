@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 CONTEXT_LINES: Final = 3
 FOLDED_LINES: Final = 40
 _MARGIN: Final = 4
-SIDE_BY_SIDE_WIDTH: Final = 130
-"""From this width on, diffs are side by side."""
+SIDE_BY_SIDE_WIDTH: Final = 155
+"""From this width on, diffs are side by side: that of a screen of 160 columns without borders."""
 MIN_SIDE_BY_SIDE_WIDTH: Final = 60
 """The same if the user has chosen side by side."""
 MAX_COMPARED_LINES: Final = 20_000

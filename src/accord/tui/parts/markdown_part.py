@@ -104,6 +104,9 @@ class MarkdownDrawing:
         for item in node.children:
             bullet = f"{number}. " if node.type == "ordered_list" else ("• ", "◦ ", "▪ ")[min(depth, 2)]
             number += 1
+            done = _take_task_mark(item)
+            if done is not None:
+                bullet = ("" if bullet[0] in "•◦▪" else bullet) + ("☑ " if done else "☐ ")
             drawn = self._draw_all(item.children, width - len(bullet), depth + 1, tight=True)
             lines += prefix_lines(drawn, Text(bullet, self._palette.accent), " " * len(bullet))
         return lines
@@ -133,7 +136,11 @@ class MarkdownDrawing:
                         for cell in row.children
                     ]
                 )
-        return _draw_table(rows, width, self._palette.faint)
+        sides = [
+            str(cell.attrs.get("style", "")).rpartition(":")[2]
+            for cell in node.children[0].children[0].children
+        ]
+        return _draw_table(rows, sides, width, self._palette.faint)
 
     # -- inline text --
 
@@ -194,7 +201,23 @@ def draw_code(code: str, language: str, width: int, palette: "Palette") -> list[
     return lines
 
 
-def _draw_table(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
+_TASK_MARKS: Final = {"[ ] ": False, "[x] ": True, "[X] ": True}
+
+
+def _take_task_mark(item: "SyntaxTreeNode") -> bool | None:
+    """Remove the mark of a task from a list item. Return whether the task is done; None if it is no task."""
+    paragraph = item.children[0] if item.children else None
+    if paragraph is None or paragraph.type != "paragraph" or not paragraph.children[0].children:
+        return None
+    first = paragraph.children[0].children[0]
+    done = _TASK_MARKS.get(first.content[:4]) if first.type == "text" and first.token else None
+    if done is not None and first.token is not None:
+        first.token.content = first.content[4:]
+    return done
+
+
+def _draw_table(rows: list[list[Text]], sides: Sequence[str], width: int, faint: Style) -> list[Text]:
+    """Draw the rows, the first as the head. `sides` are where the text of each column is."""
     columns = max((len(row) for row in rows), default=0)
     if not columns:
         return []
@@ -217,9 +240,12 @@ def _draw_table(rows: list[list[Text]], width: int, faint: Style) -> list[Text]:
                     out.append(" │ ", faint)
                 piece = cell[line_number].copy() if line_number < len(cell) else Text()
                 piece.rstrip()
+                space = max(widths[column] - cell_len(piece.plain), 0)
+                side = sides[column] if column < len(sides) else ""
+                before = space if side == "right" else space // 2 if side == "center" else 0
+                out.append(" " * before).append_text(piece)
                 if column < columns - 1:
-                    piece.append(" " * max(widths[column] - cell_len(piece.plain), 0))
-                out.append_text(piece)
+                    out.append(" " * (space - before))
             lines.append(out)
         if number == 0:
             lines.append(Text("─┼─".join("─" * column_width for column_width in widths), faint))

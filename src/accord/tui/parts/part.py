@@ -69,7 +69,11 @@ def wrap_words(text: Text, width: int) -> list[Text]:
     """Wrap a text between words."""
     if "\n" not in text.plain and cell_len(text.plain) <= width:
         return [text]
-    return list(text.wrap(console(), max(width, 1), overflow="fold", tab_size=4)) or [text]
+    out: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        pieces = list(line.wrap(console(), max(width, 1), overflow="fold", tab_size=4)) or [line]
+        out += _joined(pieces, line.plain)
+    return out or [text]
 
 
 def wrap_cells(text: Text, width: int) -> list[Text]:
@@ -84,7 +88,34 @@ def wrap_cells(text: Text, width: int) -> list[Text]:
             cuts.append(index)
             used = 0
         used += cells
-    return list(text.divide(cuts))
+    return _joined(list(text.divide(cuts)), text.plain)
+
+
+_WRAP: Final = "wrap"
+
+
+def _joined(pieces: list[Text], line: str) -> list[Text]:
+    """Note in each further piece of a wrapped line what was between it and the one before."""
+    at = 0
+    for number, piece in enumerate(pieces):
+        plain = piece.plain
+        start = at + len(line[at:]) - len(line[at:].lstrip()) if plain[:1].strip() else at
+        if number and plain:
+            before = pieces[number - 1].plain
+            joiner = before[len(before.rstrip()) :] + line[at:start]
+            piece.stylize(Style.from_meta({_WRAP: joiner}), 0, 1)
+        at = start + len(plain)
+    return pieces
+
+
+def soft_wrap(strip: Strip) -> tuple[int, str] | None:
+    """Where the text of a wrapped line continues, and what is between it and the line before; else None."""
+    at = 0
+    for text, style, _ in strip:
+        if style is not None and (joiner := style.meta.get(_WRAP)) is not None:
+            return at, joiner
+        at += len(text)
+    return None
 
 
 def prefix_lines(lines: Iterable[Text], first: Text, other_prefix: str | Text) -> list[Text]:

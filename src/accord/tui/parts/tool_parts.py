@@ -9,7 +9,9 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from accord.frontend.display_text import kind_to_show
 from accord.safe_text import clean_text, one_line
+from accord.text_width import count_text
 from accord.tui.parts.part import DrawnPart, strip_of, wrap_cells, wrap_words
 
 if TYPE_CHECKING:
@@ -62,7 +64,8 @@ class CallPart(DrawnPart):
         }
         style = styles.get(self.status, palette.warn)
         head = Text("  ").append(_SIGNS.get(self.status, "·"), style).append(" ")
-        kind = KIND_LABELS.get(self.kind, one_line(self.kind, 12) if self.kind not in ("", "other") else "")
+        kind = kind_to_show(self.kind, self.title)
+        kind = KIND_LABELS.get(kind, one_line(kind, 12))
         if kind:
             head.append(f"{kind} ", palette.muted)
         tail = Text()
@@ -217,7 +220,7 @@ class OutputPart(DrawnPart):
         if is_cut:
             out.append(Text("… earlier output", palette.faint))
         elif hidden_count:
-            out.append(Text(f"… {hidden_count} earlier line{'s' * (hidden_count > 1)}", palette.faint))
+            out.append(Text(f"… {count_text(hidden_count, 'earlier line')}", palette.faint))
         out += shown_lines
         if self.exit_text:
             out.append(Text(self.exit_text, palette.bad))

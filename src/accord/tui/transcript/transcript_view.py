@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from accord.tui.parts.part import soft_wrap
 from accord.tui.theme import Palette, palette_of
 from accord.tui.transcript.transcript_layout import Item, ItemList, ScrollAnchor
 
@@ -45,7 +46,13 @@ def with_selection(strip: Strip, span: tuple[int, int] | None, style: Style) -> 
     return Strip.join([before, selected_cells.apply_style(style), after])
 
 
-def selected_text(selection: "Selection", height: int, text_at: Callable[[int], str]) -> str:
+def selected_text(
+    selection: "Selection",
+    height: int,
+    text_at: Callable[[int], str],
+    wrap_at: Callable[[int], tuple[int, str] | None] = lambda _: None,
+) -> str:
+    """The selected text. `wrap_at` says of a line where it continues the line before, and what joins them."""
     first = 0 if selection.start is None else selection.start.y
     last = height - 1 if selection.end is None else selection.end.y
     lines: list[str] = []
@@ -54,7 +61,14 @@ def selected_text(selection: "Selection", height: int, text_at: Callable[[int], 
         if span is not None:
             start, end = span
             text = text_at(line)
-            lines.append(text[start:] if end == -1 else text[start:end])
+            wrap = wrap_at(line) if lines else None
+            if wrap is not None:
+                start = max(start, wrap[0])
+            piece = text[start:] if end == -1 else text[start:end]
+            if wrap is None:
+                lines.append(piece)
+            else:
+                lines[-1] += wrap[1] + piece
     return "\n".join(lines)
 
 
@@ -162,6 +176,10 @@ class VirtualScroll(ScrollView):
         strip = self.item_list.layout.line(line)
         return "" if strip is None else strip.text.rstrip()
 
+    def _wrap_at(self, line: int) -> tuple[int, str] | None:
+        strip = self.item_list.layout.line(line)
+        return None if strip is None else soft_wrap(strip)
+
     # -- frames --
 
     def _schedule_layout(self) -> None:
@@ -266,7 +284,7 @@ class VirtualScroll(ScrollView):
         return strip
 
     def get_selection(self, selection: "Selection") -> tuple[str, str] | None:
-        return selected_text(selection, self.drawn_lines, self.text_at), "\n"
+        return selected_text(selection, self.drawn_lines, self.text_at, self._wrap_at), "\n"
 
     def selection_updated(self, selection: "Selection | None") -> None:
         self.refresh()
