@@ -3,12 +3,36 @@
 import asyncio
 import os
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from benchmarks import report
-from benchmarks.cluster.servers import running_cluster
-from benchmarks.cluster.workloads import WORKLOADS
+from benchmarks.cluster.outages import lost_front, lost_leader, lost_majority
+from benchmarks.cluster.servers import Cluster, running_cluster
+from benchmarks.cluster.workloads import (
+    appends,
+    catch_up,
+    crowd,
+    group_commit,
+    memory,
+    takeover,
+    to_clients,
+)
+from benchmarks.gateway.workloads import Figures
 
+WORKLOADS: dict[str, Callable[[Cluster], Awaitable[Figures]]] = {
+    "appends": appends,
+    "group-commit": group_commit,
+    "to-clients": to_clients,
+    "catch-up": catch_up,
+    "crowd": crowd,
+    "memory": memory,
+    "takeover": takeover,
+    "lost-leader": lost_leader,
+    "lost-majority": lost_majority,
+    "lost-front": lost_front,
+}
+"""In this order: the later ones end nodes."""
 TARGETS = {
     "append 1 KB relative to core request and reply, times": "6 at most",
     "append 1 KB, p99 ms": "50 at most",

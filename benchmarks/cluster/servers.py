@@ -51,8 +51,7 @@ class Cluster:
                 f'jetstream {{ store_dir: "{folder}", sync_interval: always }}\n'
                 f'cluster {{ name: c, listen: "127.0.0.1:{ports[3 + number]}", routes: [{routes}] }}\n'
             )
-            command = [find_program(), "-c", str(folder / "server.conf")]
-            self.nats.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            self.nats.append(self._started(number))
         servers = tuple(f"nats://127.0.0.1:{port}" for port in ports[:3])
         self.settings = ClusterSettings(servers=servers, shards=4, log_bytes=512 * 1024 * 1024)
         token, self.token = new_token("bench", now=time.time())
@@ -66,6 +65,18 @@ class Cluster:
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.2)
+
+    def _started(self, number: int) -> "subprocess.Popen[bytes]":
+        command = [find_program(), "-c", str(self._folder / f"s{number}" / "server.conf")]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill_server(self, number: int) -> None:
+        self.nats[number].kill()
+        self.nats[number].wait()
+
+    def start_server(self, number: int) -> None:
+        """Start a server again that was killed."""
+        self.nats[number] = self._started(number)
 
     def start_node(self, name: str) -> Server:
         """Start a node; return when it listens."""

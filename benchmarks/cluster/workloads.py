@@ -35,7 +35,7 @@ def percentile(values: list[float], percent: int) -> float:
     return sorted(values)[min(len(values) * percent // 100, len(values) - 1)] * 1e3
 
 
-class _Lease:
+class BenchLease:
     """The lease of a benchmark never ends."""
 
     incarnation = "bench"
@@ -43,12 +43,12 @@ class _Lease:
     def check(self) -> None: ...
 
 
-async def _nothing_is_free(node: str, incarnation: str) -> bool:
+async def nothing_is_free(node: str, incarnation: str) -> bool:
     return False
 
 
 @asynccontextmanager
-async def _streams(cluster: Cluster) -> AsyncGenerator[ClusterStreams]:
+async def open_streams(cluster: Cluster) -> AsyncGenerator[ClusterStreams]:
     connection = await nats.connect(cluster.settings, "bench")
     try:
         yield await prepare_streams(JetStream(connection), cluster.settings)
@@ -68,7 +68,7 @@ async def _timed(count: int, work: Callable[[int], Awaitable[object]]) -> list[f
 async def appends(cluster: Cluster) -> Figures:
     """One append after the other with an expected sequence, beside the yardsticks of this machine."""
     figures: Figures = {}
-    async with _streams(cluster) as streams:
+    async with open_streams(cluster) as streams:
         jetstream, connection = streams.jetstream, streams.jetstream.connection
 
         async def echo(message: nats.NatsMessage) -> None:
@@ -131,8 +131,8 @@ async def group_commit(cluster: Cluster) -> Figures:
     """One session gets 2,000 records of 300 bytes a second: from each record to its acknowledgment."""
     rate, seconds, batch = 2000, 4, 10
     times: list[float] = []
-    async with _streams(cluster) as streams:
-        book = ClusterBook(streams, "bench", fence=_Lease(), may_claim=_nothing_is_free)
+    async with open_streams(cluster) as streams:
+        book = ClusterBook(streams, "bench", fence=BenchLease(), may_claim=nothing_is_free)
         await book.start()
         log = book.open_log("bench", "bench-group", "/bench", new=True)
         done = asyncio.Event()
@@ -168,13 +168,13 @@ async def group_commit(cluster: Cluster) -> Figures:
     }
 
 
-async def _new_session(cluster: Cluster, server: Server) -> tuple[WebSocketClient, str]:
+async def new_session(cluster: Cluster, server: Server) -> tuple[WebSocketClient, str]:
     client = await connect(server.port, server.token)
     opened = await client.call("session/new", cwd=str(cluster.project), mcpServers=[])
     return client, opened["sessionId"]
 
 
-async def _join(cluster: Cluster, server: Server, name: str) -> WebSocketClient:
+async def join(cluster: Cluster, server: Server, name: str) -> WebSocketClient:
     client = await connect(server.port, server.token)
     await client.call("session/resume", sessionId=name, cwd=str(cluster.project), mcpServers=[])
     return client
@@ -192,8 +192,8 @@ def _watch(client: WebSocketClient, lags: list[float]) -> None:
 async def to_clients(cluster: Cluster) -> Figures:
     """From the agent to a client of the owner, and to a client of another node, at 20 updates a second."""
     rate, seconds = 20, 5
-    client, name = await _new_session(cluster, cluster.node("a"))
-    other = await _join(cluster, cluster.node("b"), name)
+    client, name = await new_session(cluster, cluster.node("a"))
+    other = await join(cluster, cluster.node("b"), name)
     near: list[float] = []
     far: list[float] = []
     _watch(client, near)
@@ -222,7 +222,7 @@ async def _until_stored(streams: ClusterStreams, stream: str, count: int) -> Non
 async def catch_up(cluster: Cluster) -> Figures:
     """Read 10,000 records: one and 20 a message, and with `session/load` at another node."""
     figures: Figures = {}
-    async with _streams(cluster) as streams:
+    async with open_streams(cluster) as streams:
         for each in (1, 20):
             log_id = new_log_id()
             address = streams.address(streams.names.log_stream("01"), log_id)
@@ -244,7 +244,7 @@ async def catch_up(cluster: Cluster) -> Figures:
             await streams.jetstream.purge(address.stream, address.subject)
             kind = "one a message" if each == 1 else f"{each} a message"
             figures[f"read 10,000 records, {kind}, ms"] = took * 1e3
-    client, name = await _new_session(cluster, cluster.node("a"))
+    client, name = await new_session(cluster, cluster.node("a"))
     for _ in range(100):  # 100 turns, so that the history is not one long message
         await client.call("session/prompt", sessionId=name, prompt=job(count=100))
     back = await connect(cluster.node("b").port, cluster.token)
@@ -272,9 +272,9 @@ async def crowd(cluster: Cluster) -> Figures:
     clients: list[WebSocketClient] = []
     prompting: list[tuple[WebSocketClient, str]] = []
     for _ in range(sessions):
-        first, name = await _new_session(cluster, nodes[0])
+        first, name = await new_session(cluster, nodes[0])
         prompting.append((first, name))
-        clients += [first, *[await _join(cluster, nodes[n % 3], name) for n in range(watching - 1)]]
+        clients += [first, *[await join(cluster, nodes[n % 3], name) for n in range(watching - 1)]]
     for client in clients:
         _watch(client, lags)
     cpu, began = sum(processes.read(node.pid).cpu for node in nodes), time.perf_counter()
@@ -303,10 +303,10 @@ async def memory(cluster: Cluster) -> Figures:
     """The memory of an idle session with one client of its owner, at the owner and at a NATS server."""
     count = 200
     owner = cluster.node("a")
-    clients = [(await _new_session(cluster, owner))[0]]
+    clients = [(await new_session(cluster, owner))[0]]
     await asyncio.sleep(1)
     before, nats_before = processes.read(owner.pid).rss, _nats_memory(cluster)
-    clients += [(await _new_session(cluster, owner))[0] for _ in range(count)]
+    clients += [(await new_session(cluster, owner))[0] for _ in range(count)]
     after, nats_after = processes.read(owner.pid).rss, _nats_memory(cluster)
     for client in clients:
         client.close()
@@ -322,9 +322,9 @@ def _nats_memory(cluster: Cluster) -> int:
 
 async def takeover(cluster: Cluster) -> Figures:
     """From kill -9 of the owner to the answer of a prompt at another node."""
-    client, name = await _new_session(cluster, cluster.node("a"))
+    client, name = await new_session(cluster, cluster.node("a"))
     await client.call("session/prompt", sessionId=name, prompt=job(count=10))
-    other = await _join(cluster, cluster.node("b"), name)
+    other = await join(cluster, cluster.node("b"), name)
     began = time.perf_counter()
     cluster.kill_node("a")
     while "result" not in await other.request("session/prompt", sessionId=name, prompt=job(count=1)):
@@ -335,15 +335,3 @@ async def takeover(cluster: Cluster) -> Figures:
         "takeover after kill -9, s": took,
         "the same without the lease of 6 s, s": took - LEASE,
     }
-
-
-Workload = Callable[[Cluster], Awaitable[Figures]]
-WORKLOADS: dict[str, Workload] = {
-    "appends": appends,
-    "group-commit": group_commit,
-    "to-clients": to_clients,
-    "catch-up": catch_up,
-    "crowd": crowd,
-    "memory": memory,
-    "takeover": takeover,
-}

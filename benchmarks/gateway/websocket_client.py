@@ -52,6 +52,9 @@ class WebSocketClient(asyncio.Protocol):
                 break
             if data[at] == 0x81:
                 self._received(data[start : start + size])
+            elif data[at] == 0x88:
+                self.connection_lost(None)
+                self.close()
             at = start + size
         self._buffer = data[at:]
 

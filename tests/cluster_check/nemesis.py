@@ -189,6 +189,16 @@ class Nemesis:
         await asyncio.sleep(seconds)
         _send(server.process, signal.SIGCONT)
 
+    async def slow_server(self, seconds: float) -> None:
+        """A NATS server stands still most of the time, as one that waits for a slow disk."""
+        process = self._server().process
+        end = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < end:
+            _send(process, signal.SIGSTOP)
+            await asyncio.sleep(0.2)
+            _send(process, signal.SIGCONT)
+            await asyncio.sleep(0.05)
+
     async def cut_server(self, seconds: float) -> None:
         """A NATS server does not reach the other two; nodes still reach all three."""
         relays = self._world.routes[self._server().name]
@@ -277,6 +287,7 @@ DAMAGES: Final[dict[str, Damage]] = {
     "server killed": Nemesis.kill_server,
     "majority killed": Nemesis.kill_majority,
     "server paused": Nemesis.pause_server,
+    "server slow": Nemesis.slow_server,
     "server cut off": Nemesis.cut_server,
     "partition": Nemesis.split,
     "disk full": Nemesis.full_disk,
