@@ -175,7 +175,7 @@ async def test_a_client_that_joins_during_a_turn_sees_everything_once_although_m
 ) -> None:
     settings = server.settings()
     async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
-        drop_feed_messages(b)
+        drop_feed_messages(b, keep=3)
         owner, client = await a.harness.client(), await b.harness.client()
         await open_session(a.harness, owner, tmp_path)
         owner.prompt("s1")
@@ -199,15 +199,35 @@ async def test_a_client_that_joins_during_a_turn_sees_everything_once_although_m
         assert b.router.feed_gaps > 0
 
 
-def drop_feed_messages(node: RunningNode) -> None:
-    """Lose two of three messages of the feeds of a node."""
+async def test_the_last_record_is_shown_although_its_message_is_lost(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    """Nothing follows it that would show the gap: the node of the session says how long the log is."""
+    settings = server.settings(times=LeaseTimes(renew=0.2, deadline=PATIENCE, lease=PATIENCE * 2))
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        drop_feed_messages(b, keep=0)
+        owner, client = await a.harness.client(), await b.harness.client()
+        await open_session(a.harness, owner, tmp_path)
+        await client.load("s1", str(tmp_path))
+        owner.prompt("s1")
+        await a.harness.agent.until_method("session/prompt")
+        seen = texts([await asyncio.wait_for(client.update(), PATIENCE)])
+        words = ["one", "two", "three", "four"]
+        for word in words:
+            a.harness.agent.say("s1", word)
+            seen += texts([await asyncio.wait_for(client.update(), PATIENCE)])
+        assert seen == ["go", *words]
+
+
+def drop_feed_messages(node: RunningNode, *, keep: int) -> None:
+    """Lose the messages of the feeds of a node, but for every third, say. 0 loses all."""
     connection = node.node.connection
     subscribe = connection.subscribe
     numbers = count()
 
     async def lossy(subject: str, receive: Callable[[NatsMessage], None]) -> NatsSubscription:
         def receive_some(message: NatsMessage) -> None:
-            if ".feed." not in subject or next(numbers) % 3 == 0:
+            if ".feed." not in subject or (keep and next(numbers) % keep == 0):
                 receive(message)
 
         return await subscribe(subject, receive_some)

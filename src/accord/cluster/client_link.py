@@ -62,6 +62,10 @@ class LinkListener(Protocol):
         """Handle a frame for the client."""
         ...
 
+    def on_log_ends(self, ends: dict[str, int]) -> None:
+        """Read the logs that have records, by number, which did not arrive."""
+        ...
+
     def on_link_lost(self, link: "ClientLink", error: RpcError, unsent: list[IncomingFrame]) -> None:
         """Handle the end of a link. `unsent` are the messages that certainly did not arrive."""
         ...
@@ -196,6 +200,7 @@ class ClientLink:
             answer = await self._ask(probe, links.probe)
             if isinstance(answer, LinkAnswer):
                 last_heard, expected = links.clock.now(), answer.sent
+                self._client.on_log_ends(answer.ends)
             elif not isinstance(answer, _Silent) or links.clock.now() - last_heard > links.probe * 2:
                 self.lose(answer)
 

@@ -90,6 +90,12 @@ class LinkedConnection:
     def unsent(self) -> int:
         return self._sent_bytes - self._taken_bytes
 
+    @property
+    def log_ends(self) -> dict[str, int]:
+        """By log: the last committed record of the client's sessions."""
+        logs = [session.log for session in self.client.sessions.values()] if self.client else []
+        return {log.id: log.committed for log in logs if isinstance(log, ClusterLog)}
+
     def take(self, taken: int) -> None:
         """Note how many bytes the client's node has passed on."""
         self._taken_bytes = max(self._taken_bytes, min(taken, self._sent_bytes))
@@ -209,7 +215,8 @@ class LinkHost:
         else:
             connection.take(received.taken)
             if message.reply:
-                self.sender.answer(message.reply, LinkAnswer(sent=connection.sent))
+                answer = LinkAnswer(sent=connection.sent, ends=connection.log_ends)
+                self.sender.answer(message.reply, answer)
 
     async def _open(self, request: OpenLink, reply: str) -> None:
         self.sender.answer(reply, await self._opened(request))

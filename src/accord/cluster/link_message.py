@@ -124,6 +124,8 @@ class LinkAnswer(Struct, frozen=True, array_like=True):
     code: int = 0
     sent: int = 0
     """The number of the last `OwnerFrames`."""
+    ends: dict[str, int] = {}
+    """By log: the last committed record of the client's sessions, in case that its message was lost."""
 
 
 class DrainAnswer(Struct, frozen=True, array_like=True):

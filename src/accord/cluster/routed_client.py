@@ -497,6 +497,13 @@ class RoutedClient(ClientFeatures):
         else:
             cursor.hold(frame.after, own, frame.stream)
 
+    def on_log_ends(self, ends: dict[str, int]) -> None:
+        """Read the logs whose last message was lost: no later one shows the gap."""
+        for log, number in ends.items():
+            cursor = self._feeds.cursor(log)
+            if cursor is not None:
+                cursor.feed.expect_end(number)
+
     def _own_frame(self, link: Link, frame: OutgoingFrame) -> OutgoingFrame | None:
         """The frame with ids of this client. None if it answers a request of this node."""
         if isinstance(frame, CallFrame):

@@ -32,7 +32,7 @@ LOG = getLogger("accord.cluster")
 _RECENT_BYTES: Final = 1 << 20
 """How much of the latest records is kept for clients that attach."""
 _HELD_SECONDS: Final = 0.2
-"""How long a frame waits for its record before the log is read."""
+"""How long a frame, or the end of the log, waits for its record before the log is read."""
 _RETRY_SECONDS: Final = 0.05
 _SPREAD_SECONDS: Final = 1.0
 """How long a new subscription may take to reach all NATS servers."""
@@ -186,6 +186,11 @@ class SessionFeed:
         """Read the log if it is known to have this record: the message with it may have been missed."""
         if number > self._reader.last and not self._closed:
             self.read_now()
+
+    def expect_end(self, number: int) -> None:
+        """Read the log if this record has not arrived a moment later."""
+        if number > self._reader.last and not self._closed:
+            self._jetstream.connection.clock.call_later(_HELD_SECONDS, lambda: self.note_end(number))
 
     # -- clients
 
