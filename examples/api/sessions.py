@@ -6,6 +6,7 @@ import accord
 import accord.testing
 from accord.schema import PlanItems, RunningStateUpdate, SessionUpdate, ToolCallUpdate
 from accord.session import (
+    BackgroundItem,
     CompactionState,
     Entry,
     Event,
@@ -27,7 +28,11 @@ from accord.session import (
     SessionMessageState,
     SessionOpened,
     SessionSettings,
+    StateChanged,
     SubagentState,
+    TerminalChanged,
+    TerminalExit,
+    TerminalState,
     ToolCallState,
     TurnCancelling,
     TurnStatus,
@@ -168,6 +173,15 @@ async def show_the_settings() -> None:
     source: PickerSource = "modes"
     picker = Picker(source, "mode", "Mode", "ask", (PickerChoice("ask", "Ask first"),))
     assert settings.pickers == [] and picker.choices[0].name == "Ask first"
+
+
+async def show_a_terminal_of_the_agent() -> None:
+    state = accord.SessionState("s")
+    state.apply(TerminalChanged("t1", "make", append="b2sK", exit=TerminalExit(exit_code=0)))
+    state.apply(StateChanged("idle", [BackgroundItem("terminal", "t2")]))
+    terminal: TerminalState = state.terminals["t1"]
+    assert (terminal.text, terminal.exit) == ("ok\n", TerminalExit(exit_code=0))
+    assert (state.activity, len(state.background)) == ("idle", 1)
 
 
 async def store_a_session() -> None:

@@ -15,6 +15,8 @@ from accord.session.events import (
     ReplayStarted,
     SessionEvent,
     SessionOpened,
+    StateChanged,
+    TerminalChanged,
     ToolCallChanged,
     TurnCancelling,
     TurnEnded,
@@ -36,13 +38,15 @@ from accord.session.history_items import (
 )
 from accord.session.session_settings import Picker, PickerChoice, PickerSource, SessionSettings
 from accord.session.state import SessionState, TurnStatus
+from accord.session.terminal_state import BackgroundItem, TerminalExit, TerminalState
 from accord.session.tool_calls import Mark, ToolCallState
 
 __all__ = [
-    "CompactionState", "Entry", "Event", "GrowingContent", "History", "Mark", "Message", "MessageChanged",
-    "MessageChunk", "MessageKind", "ModeChanged", "PermissionAnswered", "PermissionAsked", "Picker",
-    "PickerChoice", "PickerSource", "PlanBody", "PlanChanged", "PlanState", "ReplayEnded", "ReplayStarted",
-    "SessionEvent", "SessionMessageState", "SessionOpened", "SessionSettings", "SessionState",
-    "SubagentState", "ToolCallChanged", "ToolCallState", "TurnCancelling", "TurnEnded", "TurnStarted",
-    "TurnStatus", "text_of", "turn_ended", "turn_failed",
+    "BackgroundItem", "CompactionState", "Entry", "Event", "GrowingContent", "History", "Mark",
+    "Message", "MessageChanged", "MessageChunk", "MessageKind", "ModeChanged", "PermissionAnswered",
+    "PermissionAsked", "Picker", "PickerChoice", "PickerSource", "PlanBody", "PlanChanged", "PlanState",
+    "ReplayEnded", "ReplayStarted", "SessionEvent", "SessionMessageState", "SessionOpened",
+    "SessionSettings", "SessionState", "StateChanged", "SubagentState", "TerminalChanged",
+    "TerminalExit", "TerminalState", "ToolCallChanged", "ToolCallState", "TurnCancelling", "TurnEnded",
+    "TurnStarted", "TurnStatus", "text_of", "turn_ended", "turn_failed",
 ]  # fmt: skip

@@ -38,6 +38,7 @@ from accord.schema import (
     SessionModeState,
     StopReason,
     SubagentUpdate,
+    ToolCallContent,
     ToolCallUpdate,
     Unknown,
     Usage,
@@ -46,6 +47,7 @@ from accord.schema import (
 )
 from accord.schema.content import text_of_blocks
 from accord.session.history_items import MessageKind, PlanBody, PlanState
+from accord.session.terminal_state import BackgroundItem, TerminalExit
 from accord.session.tool_calls import Mark, ToolCallState, text_of_tool_content
 
 
@@ -155,11 +157,40 @@ class ToolCallChanged(SessionEvent, tag="_accord/tool_call_changed"):
     """The call right after this change; blank until `SessionState.apply` has processed it."""
     new: bool = False
     """Whether the state saw the call for the first time."""
+    append: list[ToolCallContent] = []
+    """Content that is added to the call's output, after the patch."""
+    cancellable: bool | UnsetType = UNSET
+    """Whether the agent stops this call alone on request (`tool_call/cancel`), if it said so."""
 
     @property
     def text(self) -> str:
         """The text blocks of the call's whole output so far."""
         return text_of_tool_content(self.call.content or self.patch.content or ())
+
+
+class TerminalChanged(SessionEvent, tag="_accord/terminal_changed"):
+    """A terminal of the agent appeared, printed or ended. Only version 2 has such terminals."""
+
+    terminal_id: str
+    command: str | UnsetType | None = UNSET
+    cwd: str | UnsetType | None = UNSET
+    output: str | UnsetType | None = UNSET
+    """All output so far, base64 encoded."""
+    append: str = ""
+    """More output, base64 encoded. A character may be split between two events."""
+    exit: TerminalExit | UnsetType | None = UNSET
+    """How the command ended."""
+    cancellable: bool | UnsetType = UNSET
+    """Whether the agent stops the command on request (`terminal/cancel`), if it said so."""
+
+
+class StateChanged(SessionEvent, tag="_accord/state_changed"):
+    """The agent said what the session does. Only version 2 does; a turn has events of its own."""
+
+    state: str
+    """"running", "idle", "requires_action", or another word of the agent, which counts as busy."""
+    background: list[BackgroundItem] | UnsetType = UNSET
+    """What goes on while the session is idle, if the agent reports that."""
 
 
 class PlanChanged(SessionEvent, tag="_accord/plan_changed"):
@@ -217,6 +248,8 @@ Event: TypeAlias = (
     MessageChunk
     | MessageChanged
     | ToolCallChanged
+    | TerminalChanged
+    | StateChanged
     | PlanChanged
     | ModeChanged
     | ConfigOptionUpdate

@@ -191,9 +191,15 @@ class History:
     def tool_call(self, event: ToolCallChanged) -> ToolCallChanged:
         """Apply a change of a tool call. Return the event with the resulting call."""
         call, new = self.patch_call(event.patch, announce=event.announce)
+        if event.append:
+            call.content = [*call.content, *event.append]
+        if event.cancellable is not UNSET:
+            call.cancellable = event.cancellable
         if event.mark:
             call.set_mark(event.mark)
-        return ToolCallChanged(event.patch, event.announce, event.mark, copy(call), new)
+        return ToolCallChanged(
+            event.patch, event.announce, event.mark, copy(call), new, event.append, event.cancellable
+        )
 
     def patch_call(self, patch: ToolCallUpdate, *, announce: bool = False) -> tuple[ToolCallState, bool]:
         """Apply a patch. Return the call and whether it is new."""
@@ -322,7 +328,14 @@ def _entry_event(entry: Entry) -> Event:
     if isinstance(entry, Message):
         return MessageChanged(entry.kind, entry.id, list(entry.blocks))
     if isinstance(entry, ToolCallState):
-        return ToolCallChanged(entry.to_update(), entry.announced, entry.mark, copy(entry), new=True)
+        return ToolCallChanged(
+            entry.to_update(),
+            entry.announced,
+            entry.mark,
+            copy(entry),
+            new=True,
+            cancellable=entry.cancellable or UNSET,
+        )
     if isinstance(entry, PlanState):
         return PlanChanged(entry.plan_id, entry.body)
     return entry.to_update()

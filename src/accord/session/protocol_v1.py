@@ -196,6 +196,11 @@ def _tool_call_update(event: ToolCallChanged) -> ToolCall | ToolCallChange:
     known = bool(event.call.tool_call_id) and not event.new
     # The effect of announcing a known call depends on its earlier state: send the result.
     patch = event.call.to_update() if known and event.announce else event.patch
+    if event.append:  # lists can only be replaced here
+        content = event.call.content if known else [*(patch.content or ()), *event.append]
+        patch = structs.replace(patch, content=content)
+    if event.mark == "cancelled" and not patch.status:
+        patch = structs.replace(patch, status="failed")
     # Null means "unchanged" here: an empty list clears a list, and a scalar cannot be cleared.
     change = ToolCallChange(
         tool_call_id=patch.tool_call_id,

@@ -44,6 +44,8 @@ from accord.session.events import (
     ReplayEnded,
     ReplayStarted,
     SessionOpened,
+    StateChanged,
+    TerminalChanged,
     ToolCallChanged,
     TurnCancelling,
     TurnEnded,
@@ -53,6 +55,7 @@ from accord.session.history import Entry, History
 from accord.session.history_items import V1_PLAN_ID, Message
 from accord.session.rewind import rewind_marker
 from accord.session.session_settings import SessionSettings
+from accord.session.terminal_state import BackgroundItem, TerminalState
 from accord.session.tool_calls import ToolCallState, without_terminals
 
 TurnStatus: TypeAlias = Literal["idle", "running", "cancelling"]
@@ -65,9 +68,26 @@ class SessionState:
     """The current state of one session. Read it freely; only `apply` changes it."""
 
     __slots__ = (
-        "additional_directories", "commands", "cwd", "error", "history", "history_before_replay", "node",
-        "notices", "permissions", "session_id", "settings", "stop_reason", "title", "turn", "turn_usage",
-        "updated_at", "usage",
+        "additional_directories",
+        "background",
+        "commands",
+        "cwd",
+        "error",
+        "history",
+        "history_before_replay",
+        "node",
+        "notices",
+        "permissions",
+        "reported_activity",
+        "session_id",
+        "settings",
+        "stop_reason",
+        "terminals",
+        "title",
+        "turn",
+        "turn_usage",
+        "updated_at",
+        "usage",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +110,9 @@ class SessionState:
         self.commands: list[AvailableCommand] = []
         self.notices: deque[Notice] = deque(maxlen=MAX_NOTICES)  # not part of the history
         self.permissions: dict[str, PermissionAsked] = {}  # the open permission requests
+        self.terminals: dict[str, TerminalState] = {}  # terminals of the agent, version 2 only
+        self.background: list[BackgroundItem] = []  # what goes on while the session is idle
+        self.reported_activity: str = ""  # what the agent said last, version 2 only
 
     def apply(self, item: Event | SessionUpdate) -> Event:
         """Apply an event, or an update from the wire. Return the event, completed from the state."""
@@ -102,6 +125,15 @@ class SessionState:
         event = protocol_v1.event_of(cast(SessionUpdate, item))
         reduce = _REDUCERS.get(type(event))
         return event if reduce is None else reduce(self, event)
+
+    @property
+    def activity(self) -> str:
+        """running, idle or requires_action. Another word of the agent counts as busy."""
+        if self.reported_activity:
+            return self.reported_activity
+        if self.turn == "idle":
+            return "idle"
+        return "requires_action" if self.permissions else "running"
 
     @property
     def timeline(self) -> list[Entry]:
@@ -152,6 +184,7 @@ class SessionState:
         opened = SessionOpened(self.session_id, self.cwd, list(self.additional_directories))
         events: list[Event] = [self.settings.with_settings(opened)]
         events += self.history.events()
+        events += map(_terminal_event, self.terminals.values())
         if self.commands:
             events.append(AvailableCommandsUpdate(available_commands=list(self.commands)))
         if self.title is not None or self.updated_at is not None:
@@ -197,6 +230,41 @@ def _settings_reducer(method: Callable[[SessionSettings, Any], None]) -> Reducer
 
 def _tool_call(state: SessionState, event: ToolCallChanged) -> Event:
     return state.history.tool_call(event)
+
+
+def _terminal_event(terminal: TerminalState) -> TerminalChanged:
+    return TerminalChanged(
+        terminal.terminal_id,
+        terminal.command,
+        terminal.cwd,
+        terminal.encoded_output,
+        exit=terminal.exit,
+        cancellable=terminal.cancellable,
+    )
+
+
+def _terminal(state: SessionState, event: TerminalChanged) -> Event:
+    terminal = state.terminals.setdefault(event.terminal_id, TerminalState(event.terminal_id))
+    if event.command is not UNSET:
+        terminal.command = event.command
+    if event.cwd is not UNSET:
+        terminal.cwd = event.cwd
+    if event.output is not UNSET:
+        terminal.replace_output(event.output or "")
+    if event.append:
+        terminal.append_output(event.append)
+    if event.exit is not UNSET:
+        terminal.exit = event.exit
+    if event.cancellable is not UNSET:
+        terminal.cancellable = event.cancellable
+    return event
+
+
+def _activity(state: SessionState, event: StateChanged) -> Event:
+    state.reported_activity = event.state
+    if event.background is not UNSET:
+        state.background = event.background
+    return event
 
 
 def _commands(state: SessionState, event: AvailableCommandsUpdate) -> Event:
@@ -299,6 +367,8 @@ _REDUCERS: dict[type, Reducer] = {
     UserMessageChunk: _history_reducer(History.user_chunk),
     MessageChanged: _history_reducer(History.message),
     ToolCallChanged: _tool_call,
+    TerminalChanged: _terminal,
+    StateChanged: _activity,
     PlanChanged: _history_reducer(History.plan),
     CompactionUpdate: _history_reducer(History.compaction),
     CompactionSummaryChunk: _history_reducer(History.compaction),

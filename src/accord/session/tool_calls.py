@@ -62,6 +62,8 @@ class ToolCallState(Record, omit_defaults=True):
     """Whether the agent introduced the call; otherwise it is known only from patches."""
     mark: Mark = ""
     """How the client closed a call that had no final status when the turn ended."""
+    cancellable: bool = False
+    """Whether the agent stops this call alone on request."""
 
     @property
     def label(self) -> str:

@@ -25,11 +25,13 @@ from accord.schema import (
     SessionUpdate,
     SubagentUpdate,
     TextContent,
+    ToolCallContent,
     ToolCallUpdate,
     Unknown,
     UnknownStateUpdate,
+    UnsetType,
 )
-from accord.schema.base import Kept, Mismatch
+from accord.schema.base import UNSET, Kept, Mismatch
 from accord.schema.codec import DECODE_ERRORS, NotJson, decode, decoder, encode, parse_json
 from accord.session import (
     Event,
@@ -40,6 +42,7 @@ from accord.session import (
     ReplayStarted,
     SessionEvent,
     SessionState,
+    StateChanged,
     ToolCallChanged,
     ToolCallState,
     TurnEnded,
@@ -94,6 +97,8 @@ class _ToolCallChange(SessionEvent, tag="_accord/tool_call_changed"):
     patch: ToolCallUpdate
     announce: bool = False
     mark: Mark = ""
+    append: list[ToolCallContent] = []
+    cancellable: bool | UnsetType = UNSET
 
 
 def _require_object(event: Unknown) -> Unknown:
@@ -102,9 +107,15 @@ def _require_object(event: Unknown) -> Unknown:
     return event
 
 
-_TO_EVENT: Final[dict[type, Callable[[Any], Event | None]]] = {**EVENTS, Notice: lambda notice: None}
+_TO_EVENT: Final[dict[type, Callable[[Any], Event | None]]] = {
+    **EVENTS,
+    Notice: lambda notice: None,
+    StateChanged: lambda state: None,
+}
 _STORED_FORMS: Final[dict[type, Callable[[Any], Any]]] = {
-    ToolCallChanged: lambda event: _ToolCallChange(event.patch, event.announce, event.mark),
+    ToolCallChanged: lambda event: _ToolCallChange(
+        event.patch, event.announce, event.mark, event.append, event.cancellable
+    ),
     PermissionAsked: lambda event: structs.replace(event, call=None),
     Unknown: _require_object,
 }

@@ -60,6 +60,7 @@ from accord.schema import (
     UserMessageChunk,
 )
 from accord.session import (
+    BackgroundItem,
     MessageChanged,
     ModeChanged,
     PermissionAnswered,
@@ -68,6 +69,9 @@ from accord.session import (
     ReplayEnded,
     ReplayStarted,
     SessionOpened,
+    StateChanged,
+    TerminalChanged,
+    TerminalExit,
     ToolCallChanged,
     TurnCancelling,
     TurnEnded,
@@ -113,6 +117,8 @@ EVERY_EVENT: list[ClientEvent] = [
     ),
     PlanChanged("p", PlanMarkdown(plan_id="p", content="# x")),
     PlanChanged("p", None),
+    TerminalChanged("t", "make", "/x", None, "AA==", TerminalExit(0), cancellable=True),
+    StateChanged("idle", [BackgroundItem("terminal", "t")]),
     ModeChanged("plan"),
     ConfigOptionUpdate(config_options=[SWITCH, SELECT]),
     AvailableCommandsUpdate(available_commands=[AvailableCommand(name="x", description="y")]),
