@@ -10,6 +10,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "mcp": ("mcp",),
     "remote": ("httpx2", "h2", "websockets"),
     "gateway": ("h11", "h2", "websockets", "segno"),
+    "push": ("h11", "cryptography"),
     "cluster": ("h11", "nats"),
     "tui": ("textual",),
     "check": ("pytest",),

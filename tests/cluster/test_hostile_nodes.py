@@ -50,6 +50,7 @@ FRONT_PUBLISHES = (
     "$KV.acc_nodes.front",
     "$KV.acc_tokens.used.*",
     "$KV.acc_browsers.>",
+    "$KV.acc_push.>",
     "$KV.acc_tickets.>",
 )
 """What the page about clusters says a front needs."""

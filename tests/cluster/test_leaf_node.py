@@ -48,6 +48,7 @@ LAPTOP_PUBLISHES = (
     "$JS.hub.API.$KV.acc_inbox.>",
     "$JS.hub.API.$KV.acc_tokens.used.*",
     "$JS.hub.API.$KV.acc_browsers.>",
+    "$JS.hub.API.$KV.acc_push.>",
     "$JS.hub.API.$KV.acc_tickets.>",
     "_INBOX.>",
 )

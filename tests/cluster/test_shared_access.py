@@ -13,6 +13,7 @@ from tests.patience import PATIENCE
 from accord.clock import OwnedTasks
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.shared_access import ClusterBrowsers, ClusterTickets, ClusterTokens, shared_access
+from accord.cluster.shared_devices import ClusterPushDevices
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.gateway.access.access_tokens import new_token
 from accord.gateway.access.request_origin import RequestRefused
@@ -36,10 +37,11 @@ class NatsBackend:
         self._stack.push_async_callback(self._tasks.end)
         tokens = ClusterTokens(streams, self._tasks, now=self.now)
         browsers = ClusterBrowsers(streams, self._tasks, now=self.now)
-        for part in (tokens, browsers):
+        devices = ClusterPushDevices(streams, self._tasks)
+        for part in (tokens, browsers, devices):
             await part.start()
             self._stack.push_async_callback(part.stop)
-        self._nodes.append(AccessNode(tokens, browsers, ClusterTickets(streams)))
+        self._nodes.append(AccessNode(tokens, browsers, ClusterTickets(streams), devices))
         return self._nodes[-1]
 
     async def settle(self) -> None:
@@ -48,7 +50,9 @@ class NatsBackend:
             assert isinstance(node.tokens, ClusterTokens)
             assert isinstance(node.browsers, ClusterBrowsers)
             await node.tokens.refresh()
+            assert isinstance(node.devices, ClusterPushDevices)
             await node.browsers.refresh()
+            await node.devices.refresh()
 
     async def advance(self, seconds: float) -> None:
         self._time += seconds

@@ -20,6 +20,7 @@ from accord.clock import OwnedTasks
 from accord.cluster.bucket_copy import BucketCopy
 from accord.cluster.connection import NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
+from accord.cluster.shared_devices import ClusterPushDevices
 from accord.cluster.streams import ClusterStreams
 from accord.errors import BadSettings, StoreError, UsageError
 from accord.gateway.access.access_contracts import RedeemedTicket
@@ -324,6 +325,7 @@ class SharedAccess:
         self.tokens: ClusterTokens = ClusterTokens(streams, tasks, patience=patience)
         self.browsers: ClusterBrowsers = ClusterBrowsers(streams, tasks)
         self.tickets: ClusterTickets = ClusterTickets(streams)
+        self.devices: ClusterPushDevices = ClusterPushDevices(streams, tasks)
 
     async def rights_of(self, credential: str, peer: str) -> TokenRights:
         """The rights of a client of another node, by what it has shown there. Raises RequestRefused."""
@@ -356,7 +358,7 @@ async def shared_access(streams: ClusterStreams, patience: float = 15.0) -> Asyn
         tasks = OwnedTasks(streams.jetstream.connection.clock, grace=2.0)
         stack.push_async_callback(tasks.end)
         access = SharedAccess(streams, tasks, patience)
-        for part in (access.tokens, access.browsers):
+        for part in (access.tokens, access.browsers, access.devices):
             await part.start()
             stack.push_async_callback(part.stop)
         yield access

@@ -125,6 +125,7 @@ BUCKETS: Final[dict[str, dict[str, Any]]] = {
     "inbox": {},
     "tokens": {},
     "browsers": {"max_age": 30 * _DAY},
+    "push": {},
     "tickets": {"max_age": 30 * _SECOND, "storage": "memory"},
 }
 """The buckets, and how each differs from the others."""

@@ -85,9 +85,11 @@ class WebAccess:
 
     def forbidden_reason(self, host: str, address: str) -> str | None:
         """Why this address of a host must not be contacted; None if it may."""
-        if any(_matches(entry, host, address) for entry in self.allowed):
-            return None
-        return forbidden_reason(address)
+        return None if self.is_listed(host, address) else forbidden_reason(address)
+
+    def is_listed(self, host: str, address: str) -> bool:
+        """Whether the settings allow this address of a host by name."""
+        return any(_matches(entry, host, address) for entry in self.allowed)
 
 
 def _matches(entry: str, host: str, address: str) -> bool:

@@ -1,4 +1,4 @@
-"""The contracts of tokens, browser logins and tickets as checks that every implementation runs.
+"""The contracts of tokens, browser logins, tickets and devices as checks that every implementation runs.
 
 An `AccessBackend` holds the state. Each node that it opens behaves like a separate gateway.
 """
@@ -9,8 +9,10 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from accord.errors import UsageError
-from accord.gateway.access.access_contracts import Browsers, Tickets, Tokens
+from accord.gateway.access.access_contracts import Browsers, PushDevices, Tickets, Tokens
 from accord.gateway.access.access_tokens import new_token
+from accord.gateway.access.push_devices import MAX_DEVICES, PushDevice
+from accord.gateway.access.request_origin import RequestRefused
 
 
 class AccessNode(NamedTuple):
@@ -19,6 +21,7 @@ class AccessNode(NamedTuple):
     tokens: Tokens
     browsers: Browsers
     tickets: Tickets
+    devices: PushDevices
 
 
 class AccessBackend(Protocol):
@@ -136,3 +139,64 @@ async def a_ticket_is_good_for_one_socket(backend: AccessBackend) -> None:
     late = await node.tickets.issue("t1")
     await backend.advance(31)
     assert await node.tickets.redeem(late) is None
+
+
+def _device(number: int, token: str, *, secret: bytes = b"s" * 16) -> PushDevice:
+    return PushDevice(
+        endpoint=f"https://push.example/{number}",
+        browser_key=b"\x04" + b"k" * 64,
+        secret=secret,
+        token=token,
+        events=("waits", "done"),
+        created=float(number),
+    )
+
+
+@check
+async def a_device_is_known_on_every_gateway_until_its_token_ends(backend: AccessBackend) -> None:
+    one, two = await backend.open(), await backend.open()
+    phone, laptop, other = _device(1, "t1"), _device(2, "t1"), _device(3, "t2")
+    for device in (laptop, phone, other):
+        await one.devices.add(device)
+    await backend.settle()
+    assert two.devices.all() == [phone, laptop, other]
+    assert two.devices.find(phone.id) == phone
+    assert phone.endpoint not in repr(phone)
+    await two.devices.remove(laptop.id)
+    await two.devices.remove("unknown")
+    two.devices.forget("t2")
+    await backend.settle()
+    assert one.devices.all() == [phone]
+    assert one.devices.find(laptop.id) is None
+
+
+@check
+async def an_endpoint_is_taken_over_only_with_its_secret(backend: AccessBackend) -> None:
+    node = await backend.open()
+    await node.devices.add(_device(1, "t1"))
+    await backend.settle()
+    with pytest.raises(RequestRefused, match="another secret"):
+        await node.devices.add(_device(1, "thief", secret=b"t" * 16))
+    await node.devices.add(_device(1, "t2"))
+    await backend.settle()
+    assert [device.token for device in node.devices.all()] == ["t2"]
+
+
+@check
+async def a_token_has_a_bounded_number_of_devices(backend: AccessBackend) -> None:
+    node = await backend.open()
+    await node.devices.add(_device(0, "t2"))
+    for number in range(1, MAX_DEVICES + 3):
+        await node.devices.add(_device(number, "t1"))
+    await node.devices.add(_device(MAX_DEVICES, "t1"))
+    assert [device.created for device in node.devices.all()] == [0, *range(3, MAX_DEVICES + 3)]
+
+
+@check
+async def all_gateways_sign_with_one_secret(backend: AccessBackend) -> None:
+    one, two = await backend.open(), await backend.open()
+    secret = await one.devices.server_secret(lambda: b"1" * 32)
+    assert secret == await two.devices.server_secret(lambda: b"2" * 32) == b"1" * 32
+    await two.devices.remove("server-key")
+    assert two.devices.all() == []
+    assert await two.devices.server_secret(lambda: b"3" * 32) == secret

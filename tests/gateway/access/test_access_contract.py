@@ -1,4 +1,4 @@
-"""Runs the contracts of tokens, browser logins and tickets against the implementations of one machine."""
+"""Runs the contracts of tokens, logins, tickets and devices against the implementations of one machine."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from tests.gateway.access.access_contract import CHECKS, AccessNode
 
 from accord.gateway.access.access_tokens import TokenStore
 from accord.gateway.access.browser_logins import BrowserLogins, MemoryTickets
+from accord.gateway.access.push_devices import FilePushDevices
 from accord.testing import FakeClock
 
 
@@ -23,6 +24,7 @@ class FileBackend:
             TokenStore(self._folder / "tokens", self.now),
             BrowserLogins(self._folder / "browsers", self.now),
             MemoryTickets(self._clock),
+            FilePushDevices(self._folder / "push"),
         )
 
     async def settle(self) -> None:

@@ -1,4 +1,5 @@
-"""The contracts of what the gateway knows about its users: tokens, browser logins, tickets, the audit log.
+"""The contracts of what the gateway knows about its users: tokens, browser logins, tickets, devices with
+notifications, the audit log.
 
 One machine keeps them in files and in memory; a cluster shares them between its nodes. Each contract has one
 test that every implementation passes (tests/gateway/access/access_contract.py). Looking something up reads a
@@ -10,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from accord.gateway.access.access_tokens import Token, TokenRights
 from accord.gateway.access.audit_log import AuditValue
+from accord.gateway.access.push_devices import PushDevice
 
 
 class Tokens(Protocol):
@@ -106,6 +108,40 @@ class Tickets(Protocol):
         ...
 
 
+class PushDevices(Protocol):
+    """The browsers that get notifications by Web Push."""
+
+    async def server_secret(self, new: Callable[[], bytes]) -> bytes:
+        """Return the secret that all gateways sign with; store that of `new` if there is none yet.
+
+        Raises OSError, StoreError, BadSettings.
+        """
+        ...
+
+    async def add(self, device: PushDevice) -> None:
+        """Store a device, or its new choice of events. The oldest of its token may be dropped for it.
+
+        Raises RequestRefused if it belongs to another user, OSError, StoreError.
+        """
+        ...
+
+    def find(self, id: str) -> PushDevice | None:
+        """Return the device with this id; None if there is none. Never waits."""
+        ...
+
+    def all(self) -> list[PushDevice]:
+        """List the devices, the oldest first. Never waits."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Delete a device, if it exists. Raises StoreError."""
+        ...
+
+    def forget(self, token: str) -> None:
+        """Delete the devices of the token with this id; in a cluster, soon."""
+        ...
+
+
 class AccessState(Protocol):
     """What several gateways know together about their users."""
 
@@ -117,6 +153,9 @@ class AccessState(Protocol):
 
     @property
     def tickets(self) -> Tickets: ...
+
+    @property
+    def devices(self) -> PushDevices: ...
 
     def on_token_change(self, callback: Callable[[], None]) -> None:
         """Call back when another gateway creates or revokes a token."""
