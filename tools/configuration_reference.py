@@ -23,6 +23,11 @@ from accord.coder.user_config import (
     WebConfig,
 )
 from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.notifications.notification_settings import (
+    NotificationSettings,
+    NtfySettings,
+    WebhookSettings,
+)
 from accord.policy.mode_names import MODES
 from accord.policy.rules import Rule, Rules
 from accord.tui.chat_settings import SETTINGS, ChatSettings
@@ -78,6 +83,8 @@ def type_text(kind: msgspec.inspect.Type) -> str:
             return " or ".join(dict.fromkeys(type_text(part) for part in given))
         case msgspec.inspect.LiteralType(values=values):
             return ", ".join(f"`{value}`" for value in values)
+        case msgspec.inspect.VarTupleType(item_type=msgspec.inspect.LiteralType() as item):
+            return f"list of {type_text(item)}"
         case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
             return f"list of {type_text(item).replace(' or ', 's or ')}s"
         case msgspec.inspect.DictType(value_type=value):
@@ -245,6 +252,9 @@ def page() -> str:
     """Return the whole page."""
     serve = ["## serve.json", "", about(ServeSettings), "", *struct_table(ServeSettings), ""]
     serve += section("limits", GatewayLimits)
+    serve += section("notifications", NotificationSettings)
+    serve += section("notifications.ntfy", NtfySettings)
+    serve += section("notifications.webhooks", WebhookSettings)
     return "\n".join([HEAD, *config_toml(), *acp_json(), *serve, *chat_json()]).rstrip() + "\n"
 
 

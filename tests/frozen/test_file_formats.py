@@ -85,6 +85,10 @@ KINDS: dict[str, tuple[str, str]] = {
     "trust": ("policy/trust_store", _HERE + "newer_trust_gives_none_and_is_not_overwritten"),
     "gateway/tokens": ("gateway/access/access_tokens", _REFUSED),
     "gateway/browsers": ("gateway/access/browser_logins", _HERE + "newer_tokens_and_logins_let_no_one_in"),
+    "gateway/push": (
+        "gateway/access/push_devices",
+        "gateway/notifications/test_push_endpoints.py::test_files_of_a_newer_version_are_not_used",
+    ),
     "gateway/audit.jsonl": ("gateway/access/audit_log", _REFUSED),
     "decisions.jsonl": ("policy/audit_log", "only written"),
     "prompts": ("tui/prompt_box", _HERE + "a_newer_prompt_history_is_neither_read_nor_changed"),

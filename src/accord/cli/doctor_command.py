@@ -36,6 +36,7 @@ _EXTRA_PURPOSES: Final = {
     "mcp": "MCP servers",
     "remote": "agents over WebSocket and HTTP",
     "gateway": "agents on the network",
+    "push": "notifications in browsers",
     "cluster": "gateways on several machines",
     "tui": "the terminal client",
     "check": "the checker's reports through pytest",

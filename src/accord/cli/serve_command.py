@@ -15,6 +15,11 @@ from accord.cli.command_parser import Parser, add_trust_option, agent_folder, ex
 from accord.errors import UsageError
 from accord.file_format import FileFormat
 from accord.gateway.access.resource_limits import GatewayLimits
+from accord.gateway.notifications.notification_settings import (
+    NotificationSettings,
+    NtfySettings,
+    WebhookSettings,
+)
 from accord.paths import config_dir
 from accord.schema.validation import explain_setting_error
 
@@ -39,6 +44,10 @@ def main(arguments: Sequence[str]) -> int:
         from accord.cli.serve_tokens import main as token_main
 
         return token_main(arguments[1:])
+    if arguments and arguments[0] == "notify":
+        from accord.cli.serve_notify import main as notify_main
+
+        return notify_main(arguments[1:])
     if arguments and arguments[0] == "audit":
         from accord.cli.serve_audit import main as audit_main
 
@@ -84,6 +93,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     """Seconds that running turns get at the end."""
     limits: GatewayLimits = GatewayLimits()
     """See below."""
+    notifications: NotificationSettings = NotificationSettings()
+    """How users are told that a session waits for them, see [notifications](notifications.md)."""
     cluster: dict[str, Any] | None = None
     """Keeps the sessions in NATS JetStream, see [cluster](cluster.md)."""
 
@@ -104,7 +115,9 @@ def read_settings(path: Path | None = None) -> ServeSettings:
     except OSError as error:
         raise UsageError(f"cannot read {path} ({error.strerror})") from None
     try:
-        return FileFormat().decode(data, ServeSettings, path)
+        settings = FileFormat().decode(data, ServeSettings, path)
+        settings.notifications.checked()
+        return settings
     except msgspec.ValidationError as error:
         reason, position = explain_setting_error(error, ServeSettings)
         raise UsageError(
@@ -241,11 +254,28 @@ def _settings_of_options(options: argparse.Namespace) -> dict[str, Any]:
         if (cluster := settings.get("cluster", read_settings().cluster)) is None:
             raise UsageError("--node names a node of a cluster; pass --cluster, too")
         settings["cluster"] = {**cluster, "node": options.node}
+    settings["notifications"] = notification_settings(options)
     for name, kind in (("port", int), ("idle", float), ("stop_wait", float)):
         text = getattr(options, name)
         if text is not None:
             settings[name] = _parse_number(name, text, kind)
     return settings
+
+
+def add_target_options(parser: Parser) -> None:
+    """Add the options that name what gets notifications besides the browsers."""
+    parser.option("--ntfy URL", "send notifications to this ntfy topic; repeatable", repeat=True)
+    parser.option("--webhook URL", "send signed notifications to this address; repeatable", repeat=True)
+
+
+def notification_settings(options: argparse.Namespace) -> NotificationSettings:
+    """Return the settings of `serve.json` with the topics and webhooks of the options. Raises UsageError."""
+    known = read_settings().notifications
+    return msgspec.structs.replace(
+        known,
+        ntfy=(*known.ntfy, *(NtfySettings(url=url) for url in options.ntfy)),
+        webhooks=(*known.webhooks, *(WebhookSettings(url=url) for url in options.webhook)),
+    ).checked()
 
 
 def _parse_number(name: str, text: str, kind: type[int] | type[float]) -> float:
@@ -265,7 +295,7 @@ def parser() -> Parser:
     )
     parser.usage = (
         "accord serve [AGENT ...] [OPTIONS] [-- COMMAND ...]\n       accord serve token new | list | revoke\n"
-        "       accord serve audit verify"
+        "       accord serve notify\n       accord serve audit verify"
     )
     parser.epilog = (
         "Put defaults in serve.json in the config folder; command-line options override them. "
@@ -290,6 +320,7 @@ def parser() -> Parser:
     option("--idle MINUTES", "stop an agent after this time without work (default: 15)")
     option("--stop-wait SECONDS", "how long a stop waits for running turns (default: 30)")
     option("--limit NAME=N", "change a limit, such as connections=64; repeatable", repeat=True, default=None)
+    add_target_options(parser)
     option("--cluster URL", "keep sessions on these NATS servers; without a URL, start one")
     option("--node NAME", "name of this node of the cluster (default: the host name)")
     option("--front", "serve the agents of other nodes of the cluster, and none of this machine")

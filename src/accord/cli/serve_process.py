@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -85,6 +86,7 @@ def gateway_plan(arguments: ServeArguments) -> GatewayPlan:
         folders=settings.folders or None,
         start_folder=os.path.realpath(arguments.cwd),
         idle=settings.idle * 60,
+        notifications=settings.notifications,
     )
 
 
@@ -120,6 +122,7 @@ class _ServeRun:
                 node = await self._join_cluster(stack)
                 service = await stack.enter_async_context(run_gateway(self._plan, backend=node))
                 url = self._url(service)
+                service.notifier.link = reachable_link(url)
                 agents = [source.name for source in self._plan.sources]
                 with announce(url, agents, self._plan.folders):
                     await self._print_start(service, url)
@@ -242,6 +245,11 @@ def public_url(settings: ServeSettings, addresses: tuple[str, ...], port: int) -
             return f"https://{name}"  # behind a reverse proxy
         return format_url(tls, name, port)
     return format_url(tls, _reachable_address(addresses[0]), port)
+
+
+def reachable_link(url: str) -> str | None:
+    """Return the URL for links on other devices; None if only this machine can open it."""
+    return None if is_loopback(urlsplit(url).hostname or "") else url
 
 
 def format_url(tls: bool, name: str, port: int) -> str:

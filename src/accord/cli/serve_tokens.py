@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from accord.cli.command_parser import (
@@ -26,7 +26,7 @@ from accord.cli.command_parser import (
 from accord.cli.serve_command import PORT, cluster_settings, parse_duration
 from accord.errors import UsageError
 from accord.frontend.agent_config import leave_out, load
-from accord.gateway.access.access_contracts import Browsers, Tokens
+from accord.gateway.access.access_contracts import Browsers, PushDevices, Tokens
 from accord.gateway.access.access_tokens import (
     TOKEN_PATTERN,
     Token,
@@ -37,11 +37,13 @@ from accord.gateway.access.access_tokens import (
 )
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.browser_logins import BrowserLogins
+from accord.gateway.access.push_devices import FilePushDevices
 from accord.gateway.access.request_origin import is_loopback, machine_address, split_origin
 from accord.gateway.running_gateways import list_running_gateways
 from accord.safe_text import visible
 
 T = TypeVar("T")
+AccessWork: TypeAlias = Callable[[Tokens, Browsers, PushDevices], Coroutine[Any, Any, T]]
 
 _MAX_NAME_LENGTH: Final = 64
 
@@ -124,7 +126,7 @@ def _new(arguments: Sequence[str]) -> int:
         if options.expires is None
         else time.time() + parse_duration("--expires", options.expires),
     )
-    _with_access(options.cluster, lambda tokens, _: tokens.add(token))
+    with_access(options.cluster, lambda tokens, browsers, devices: tokens.add(token))
     record_token(token, "token made")
     if options.plain:
         print(text)
@@ -147,13 +149,13 @@ def _list(arguments: Sequence[str]) -> int:
     _add_cluster_option(parser)
     options = parser.parse_args(arguments)
 
-    async def read(store: Tokens, _: Browsers) -> list[tuple[Token, float | None]]:
+    async def read(store: Tokens, *_: object) -> list[tuple[Token, float | None]]:
         newer = store.newer() if isinstance(store, TokenStore) else {}
         for reason in newer.values():
             print_stderr(f"a token is not valid here: {reason}", command="serve")
         return [(token, store.last_used(token)) for token in store.all()]
 
-    tokens = _with_access(options.cluster, read)
+    tokens = with_access(options.cluster, read)
     if options.json:
         print(json.dumps([_token_json(*token) for token in tokens], indent=2, ensure_ascii=False))
         return 0
@@ -188,14 +190,15 @@ def _revoke(arguments: Sequence[str]) -> int:
     _add_cluster_option(parser)
     options = parser.parse_args(arguments)
 
-    async def revoke(tokens: Tokens, browsers: Browsers) -> None:
+    async def revoke(tokens: Tokens, browsers: Browsers, devices: PushDevices) -> None:
         for text in options.id:
             token = await tokens.remove(_token_id(tokens, text))
             browsers.forget(token.id)
+            devices.forget(token.id)
             record_token(token, "token revoked")
             print(f"Token {token.id}{_name_suffix(token)} is revoked; its connections are being closed.")
 
-    _with_access(options.cluster, revoke)
+    with_access(options.cluster, revoke)
     return 0
 
 
@@ -203,17 +206,17 @@ def _add_cluster_option(parser: Parser) -> None:
     parser.option("--cluster URL", "NATS servers of the cluster (default: those of serve.json)")
 
 
-def _with_access(option: str | None, work: Callable[[Tokens, Browsers], Coroutine[Any, Any, T]]) -> T:
+def with_access(option: str | None, work: AccessWork[T]) -> T:
     """Run this with the tokens of this machine, or with those of the cluster. Raises UsageError."""
     settings = cluster_settings(option)
 
     async def run() -> T:
         if settings is None:
-            return await work(TokenStore(), BrowserLogins())
+            return await work(TokenStore(), BrowserLogins(), FilePushDevices())
         from accord.cluster.cluster_access import cluster_access
 
         async with cluster_access(settings) as access:
-            return await work(access.tokens, access.browsers)
+            return await work(access.tokens, access.browsers, access.devices)
 
     return asyncio.run(run())
 

@@ -173,6 +173,10 @@ class WebRefused(AccordError):
     """The page could not be fetched; the message says why."""
 
 
+class ForbiddenHost(WebRefused):
+    """The address of the host may not be contacted."""
+
+
 @dataclass(frozen=True, slots=True)
 class HttpResponseHead:
     """Status and headers of a response."""
@@ -369,7 +373,7 @@ def check_host(url: Url, access: WebAccess) -> None:
     except ValueError:
         return  # a name
     if reason := access.forbidden_reason(url.host, address):
-        raise WebRefused(f"{url.host} may not be fetched: it {reason}")
+        raise ForbiddenHost(f"{url.host} may not be fetched: it {reason}")
 
 
 async def _connect(url: Url, access: WebAccess) -> WebExchange:
@@ -382,7 +386,7 @@ async def _connect(url: Url, access: WebAccess) -> WebExchange:
     for address in addresses:
         # One address that is not public makes the name suspect: no address of it is contacted.
         if reason := access.forbidden_reason(url.host, address):
-            raise WebRefused(f"{url.host} may not be fetched: {address} {reason}")
+            raise ForbiddenHost(f"{url.host} may not be fetched: {address} {reason}")
     return WebExchange(url, addresses, access.tls)
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
@@ -33,6 +33,9 @@ from accord.schema.codec import encode
 from accord.session import TurnCancelling, TurnEnded
 from accord.session.protocol_v1 import updates_of
 from accord.wire.envelope import Notification
+
+if TYPE_CHECKING:
+    from accord.gateway.notifications.notifier import Notifier
 
 LOG = getLogger("accord.gateway")
 T = TypeVar("T")
@@ -84,6 +87,8 @@ class Gateway:
         """Called when the state of a session may have changed, in a cluster."""
         self.agents_elsewhere: Callable[[], Iterable[str]] = tuple
         """The agents that only other nodes of the cluster have."""
+        self.notifier: Notifier | None = None
+        """Tells users on their devices what happens in the sessions of this gateway."""
         self.start_folder: str | None = None
         """Where new sessions begin, unless a token names folders; None for the user's home folder."""
         self.clock: Clock = clock

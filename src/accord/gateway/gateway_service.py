@@ -15,6 +15,7 @@ from accord.errors import UsageError
 from accord.gateway.access.access_contracts import AccessState, AuditSink
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.authentication import Authenticator
+from accord.gateway.access.push_devices import FilePushDevices
 from accord.gateway.access.request_origin import Origins, Proxies
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import ConnectionOpener
@@ -23,6 +24,8 @@ from accord.gateway.gateway import IDLE_SECONDS, Gateway
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metric, Metrics
+from accord.gateway.notifications.notification_settings import NotificationSettings
+from accord.gateway.notifications.notifier import Notifier
 from accord.gateway.session_log import FileBook
 
 LOG = getLogger("accord.gateway")
@@ -49,6 +52,7 @@ class GatewayPlan:
     start_folder: str | None = None
     """Where new sessions begin, unless a token names folders; None for the user's home folder."""
     idle: float = IDLE_SECONDS
+    notifications: NotificationSettings = field(default_factory=NotificationSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class GatewayService:
     gateway: Gateway
     http_server: HttpServer
     audit: AuditSink
+    notifier: Notifier
     clock: Clock
 
     async def wait_for_turns(self, seconds: float, hurry: asyncio.Event) -> bool:
@@ -157,10 +162,20 @@ async def run_gateway(
         )
         gateway.start_folder = plan.start_folder
         gateway.watch_token = authenticator.watch_token
+        notifier = Notifier(
+            plan.notifications,
+            FilePushDevices() if access is None else access.devices,
+            authenticator.tokens,
+            gateway.overview.count_pending,
+            clock=clock,
+            folders=plan.folders,
+        )
+        gateway.notifier = notifier
         opener: ConnectionOpener = gateway
         if backend is not None:
             metrics.more = backend.metrics
             metrics.unready = lambda: backend.unready
+        stack.push_async_callback(notifier.aclose)
         stack.push_async_callback(gateway.aclose)
         if backend is not None:
             stack.push_async_callback(backend.stop_serving)
@@ -176,6 +191,7 @@ async def run_gateway(
                 config=config,
                 clock=clock,
                 metrics=metrics,
+                notifier=notifier,
             )
             try:
                 http_server = await stack.enter_async_context(server)
@@ -192,7 +208,7 @@ async def run_gateway(
             )
         audit.record(None, "start", address=http_server.url)
         stack.callback(audit.record, None, "stop")
-        yield GatewayService(authenticator, gateway, http_server, audit, clock)
+        yield GatewayService(authenticator, gateway, http_server, audit, notifier, clock)
 
 
 def _is_address_in_use(error: UsageError) -> bool:

@@ -42,7 +42,7 @@ class SessionOverview:
         clients = tuple(
             client
             for client in self._gateway.clients
-            if client.wants_inbox and self._may_see(client, item.agent, item.folders)
+            if client.wants_inbox and _may_see(client.rights, item.agent, item.folders)
         )
         if clients:
             self._gateway.outbox.post(clients, frame, None)
@@ -53,16 +53,19 @@ class SessionOverview:
         own = [
             pending.inbox_item
             for pending in self._gateway.pending_requests
-            if self.is_in_inbox(client, pending)
+            if self.is_in_inbox(client.rights, pending)
         ]
         if self._share is None:
             return own
         return own + [
-            item.json for item in self._share.others() if self._may_see(client, item.agent, item.folders)
+            item.json for item in self._share.others() if _may_see(client.rights, item.agent, item.folders)
         ]
 
-    def _may_see(self, client: GatewayClient, agent: str, folders: tuple[str, ...]) -> bool:
-        return not client.rights.read_only and client.rights.covers(agent, folders)
+    def count_pending(self, rights: TokenRights) -> int:
+        """Count the entries of the inbox for a token."""
+        own = sum(1 for pending in self._gateway.pending_requests if self.is_in_inbox(rights, pending))
+        others = () if self._share is None else self._share.others()
+        return own + sum(1 for item in others if _may_see(rights, item.agent, item.folders))
 
     def _share_change(self, pending: PendingRequest, is_pending: bool) -> None:
         """Tell the other nodes of a request, once its record is committed."""
@@ -82,12 +85,12 @@ class SessionOverview:
 
         session.log.when(session.log.noted, on_commit)
 
-    def is_in_inbox(self, client: GatewayClient, pending: PendingRequest) -> bool:
-        """Whether this client may see the request and answer it."""
+    def is_in_inbox(self, rights: TokenRights, pending: PendingRequest) -> bool:
+        """Whether a client with these rights may see the request and answer it."""
         session = pending.session
         if pending.method not in USER_REQUEST_METHODS or session is None:
             return False
-        return self._may_see(client, session.agent.name, session.folders)
+        return _may_see(rights, session.agent.name, session.folders)
 
     def on_pending_change(self, pending: PendingRequest, is_pending: bool, reason: str) -> None:
         """Tell the clients that subscribed to the inbox that a request was added or removed."""
@@ -97,7 +100,7 @@ class SessionOverview:
         clients = tuple(
             client
             for client in self._gateway.clients
-            if client.wants_inbox and self.is_in_inbox(client, pending)
+            if client.wants_inbox and self.is_in_inbox(client.rights, pending)
         )
         if clients:
             if is_pending:
@@ -108,6 +111,11 @@ class SessionOverview:
             log = None if pending.session is None else pending.session.log
             self._gateway.outbox.post(clients, frame, None, log)
         self._share_change(pending, is_pending)
+        notifier = self._gateway.notifier
+        if notifier is not None and is_pending:
+            notifier.request_added(pending)
+        elif notifier is not None:
+            notifier.request_removed(pending)
         if pending.session is not None:
             self.notify_changed(pending.session)
 
@@ -200,6 +208,10 @@ class SessionOverview:
             params = {"removed": {"agent": agent, "sessionId": session_id}}
             body = encode(Notification("_accord/sessions", params))
             self._gateway.outbox.post(clients, OutgoingFrame(body), None)
+
+
+def _may_see(rights: TokenRights, agent: str, folders: tuple[str, ...]) -> bool:
+    return not rights.read_only and rights.covers(agent, folders)
 
 
 def _read_list_cursor(cursor: str) -> tuple[int, int]:

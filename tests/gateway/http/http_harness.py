@@ -18,6 +18,7 @@ from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.http import HttpServer, ServerConfig, serve_http
 from accord.gateway.metrics import Metrics
+from accord.gateway.notifications.notifier import Notifier
 from accord.testing import FakeClock
 
 INITIALIZE: dict[str, Any] = {
@@ -164,7 +165,11 @@ def loopback_authenticator(folder: Path, clock: Clock = SYSTEM_CLOCK) -> Authent
 
 @asynccontextmanager
 async def http_harness(
-    config: ServerConfig | None = None, *, limits: GatewayLimits | None = None, clock: Clock = SYSTEM_CLOCK
+    config: ServerConfig | None = None,
+    *,
+    limits: GatewayLimits | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    new_notifier: Callable[[Authenticator], Notifier] | None = None,
 ) -> AsyncGenerator[HttpHarness]:
     """Run a server with an echo gateway, and stop it at the end."""
     echo = EchoGateway()
@@ -178,6 +183,7 @@ async def http_harness(
             config=config,
             clock=clock,
             metrics=Metrics(),
+            notifier=None if new_notifier is None else new_notifier(auth),
         ) as server:
             harness = HttpHarness(server, echo, auth, limit_counter, clock)
             try:

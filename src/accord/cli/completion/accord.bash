@@ -17,7 +17,7 @@ _accord() {
             return
         fi
         case "$at ${COMP_WORDS[i]}" in
-        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions search'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions rename'|'accord sessions archive'|'accord sessions unarchive'|'accord sessions delete'|'accord worktrees'|'accord worktrees list'|'accord worktrees remove'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
+        'accord run'|'accord chat'|'accord agent'|'accord agent rules'|'accord agent rules revoke'|'accord serve'|'accord serve token'|'accord serve token new'|'accord serve token list'|'accord serve token revoke'|'accord serve notify'|'accord serve audit'|'accord serve audit verify'|'accord cluster'|'accord cluster status'|'accord cluster check'|'accord cluster rebuild'|'accord cluster expire'|'accord cluster backup'|'accord cluster restore'|'accord cluster drain'|'accord check'|'accord check agent'|'accord check client'|'accord check rules'|'accord trace'|'accord trace record'|'accord trace show'|'accord trace replay'|'accord trace stats'|'accord proxy'|'accord agents'|'accord agents list'|'accord agents show'|'accord agents add'|'accord agents remove'|'accord agents install'|'accord agents update'|'accord agents import'|'accord agents trust'|'accord agents schema'|'accord agents login'|'accord agents logout'|'accord agents setup'|'accord sessions'|'accord sessions list'|'accord sessions search'|'accord sessions show'|'accord sessions export'|'accord sessions fork'|'accord sessions rename'|'accord sessions archive'|'accord sessions unarchive'|'accord sessions delete'|'accord worktrees'|'accord worktrees list'|'accord worktrees remove'|'accord tour'|'accord doctor'|'accord completion') at="$at ${COMP_WORDS[i]}" ;;
         esac
     done
     if [[ $cur == = ]]; then cur=; fi
@@ -83,6 +83,8 @@ _accord() {
         'accord serve --idle') return ;;
         'accord serve --stop-wait') return ;;
         'accord serve --limit') return ;;
+        'accord serve --ntfy') return ;;
+        'accord serve --webhook') return ;;
         'accord serve --cluster') return ;;
         'accord serve --node') return ;;
         'accord serve --log') _accord_paths -f; return ;;
@@ -96,6 +98,9 @@ _accord() {
         'accord serve token new --cluster') return ;;
         'accord serve token list --cluster') return ;;
         'accord serve token revoke --cluster') return ;;
+        'accord serve notify --ntfy') return ;;
+        'accord serve notify --webhook') return ;;
+        'accord serve notify --cluster') return ;;
         'accord serve audit verify --expect') return ;;
         'accord serve audit verify --file') _accord_paths -f; return ;;
         'accord cluster status --cluster') return ;;
@@ -232,11 +237,12 @@ _accord() {
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else _accord_words 'rules'; fi ;;
         'accord agent rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'revoke'; fi ;;
         'accord agent rules revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --all'; else :; fi ;;
-        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --name --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --cluster --node --front --log --log-format --log-level --no-qr'; else _accord_words 'token audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --name --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --ntfy --webhook --cluster --node --front --log --log-format --log-level --no-qr'; else _accord_words 'token notify audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
         'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain --cluster'; else :; fi ;;
         'accord serve token list') if [[ $cur == -* ]]; then _accord_words '-h --help --json --cluster'; else :; fi ;;
         'accord serve token revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else :; fi ;;
+        'accord serve notify') if [[ $cur == -* ]]; then _accord_words '-h --help --ntfy --webhook --cluster'; else :; fi ;;
         'accord serve audit') _accord_words 'verify' ;;
         'accord serve audit verify') if [[ $cur == -* ]]; then _accord_words '-h --help --expect --file'; else :; fi ;;
         'accord cluster') _accord_words 'status check rebuild expire backup restore drain' ;;

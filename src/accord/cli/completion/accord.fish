@@ -3,7 +3,7 @@ function __accord_at
     set -l at accord
     for word in (commandline -opc)[2..]
         test "$word" = --; and return 1
-        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster rebuild' 'accord cluster expire' 'accord cluster backup' 'accord cluster restore' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions search' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions rename' 'accord sessions archive' 'accord sessions unarchive' 'accord sessions delete' 'accord worktrees' 'accord worktrees list' 'accord worktrees remove' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
+        contains -- "$at $word" 'accord run' 'accord chat' 'accord agent' 'accord agent rules' 'accord agent rules revoke' 'accord serve' 'accord serve token' 'accord serve token new' 'accord serve token list' 'accord serve token revoke' 'accord serve notify' 'accord serve audit' 'accord serve audit verify' 'accord cluster' 'accord cluster status' 'accord cluster check' 'accord cluster rebuild' 'accord cluster expire' 'accord cluster backup' 'accord cluster restore' 'accord cluster drain' 'accord check' 'accord check agent' 'accord check client' 'accord check rules' 'accord trace' 'accord trace record' 'accord trace show' 'accord trace replay' 'accord trace stats' 'accord proxy' 'accord agents' 'accord agents list' 'accord agents show' 'accord agents add' 'accord agents remove' 'accord agents install' 'accord agents update' 'accord agents import' 'accord agents trust' 'accord agents schema' 'accord agents login' 'accord agents logout' 'accord agents setup' 'accord sessions' 'accord sessions list' 'accord sessions search' 'accord sessions show' 'accord sessions export' 'accord sessions fork' 'accord sessions rename' 'accord sessions archive' 'accord sessions unarchive' 'accord sessions delete' 'accord worktrees' 'accord worktrees list' 'accord worktrees remove' 'accord tour' 'accord doctor' 'accord completion'; and set at "$at $word"
     end
     test "$at" = "$argv[1]"
 end
@@ -95,6 +95,7 @@ complete -c accord -n '__accord_at \'accord agent rules\'' -l json -d 'print the
 complete -c accord -n '__accord_at \'accord agent rules revoke\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord agent rules revoke\'' -l all -d 'revoke all rules'
 complete -c accord -n '__accord_at \'accord serve\'' -a token -d 'new, list, revoke'
+complete -c accord -n '__accord_at \'accord serve\'' -a notify -d ''
 complete -c accord -n '__accord_at \'accord serve\'' -a audit -d 'verify'
 complete -c accord -n '__accord_at \'accord serve\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord serve\'' -l name -x -d 'name of the agent that the command after -- runs (default: its program)'
@@ -112,6 +113,8 @@ complete -c accord -n '__accord_at \'accord serve\'' -l folder -xa '(__fish_comp
 complete -c accord -n '__accord_at \'accord serve\'' -l idle -x -d 'stop an agent after this time without work (default: 15)'
 complete -c accord -n '__accord_at \'accord serve\'' -l stop-wait -x -d 'how long a stop waits for running turns (default: 30)'
 complete -c accord -n '__accord_at \'accord serve\'' -l limit -x -d 'change a limit, such as connections=64; repeatable'
+complete -c accord -n '__accord_at \'accord serve\'' -l ntfy -x -d 'send notifications to this ntfy topic; repeatable'
+complete -c accord -n '__accord_at \'accord serve\'' -l webhook -x -d 'send signed notifications to this address; repeatable'
 complete -c accord -n '__accord_at \'accord serve\'' -l cluster -x -d 'keep sessions on these NATS servers; without a URL, start one'
 complete -c accord -n '__accord_at \'accord serve\'' -l node -x -d 'name of this node of the cluster (default: the host name)'
 complete -c accord -n '__accord_at \'accord serve\'' -l front -d 'serve the agents of other nodes of the cluster, and none of this machine'
@@ -139,6 +142,10 @@ complete -c accord -n '__accord_at \'accord serve token list\'' -l json -d 'prin
 complete -c accord -n '__accord_at \'accord serve token list\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord serve token revoke\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord serve token revoke\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
+complete -c accord -n '__accord_at \'accord serve notify\'' -s h -l help -d 'show this help message and exit'
+complete -c accord -n '__accord_at \'accord serve notify\'' -l ntfy -x -d 'send notifications to this ntfy topic; repeatable'
+complete -c accord -n '__accord_at \'accord serve notify\'' -l webhook -x -d 'send signed notifications to this address; repeatable'
+complete -c accord -n '__accord_at \'accord serve notify\'' -l cluster -x -d 'NATS servers of the cluster (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord serve audit\'' -a verify -d 'check the hashes of the audit log and name the first broken line'
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord serve audit verify\'' -l expect -x -d 'hash that an earlier check printed; must be in the log'

@@ -105,6 +105,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         }
         'accord serve' = @{
             'token' = 'new, list, revoke'
+            'notify' = ''
             'audit' = 'verify'
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
@@ -123,6 +124,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--idle' = 'stop an agent after this time without work (default: 15)'
             '--stop-wait' = 'how long a stop waits for running turns (default: 30)'
             '--limit' = 'change a limit, such as connections=64; repeatable'
+            '--ntfy' = 'send notifications to this ntfy topic; repeatable'
+            '--webhook' = 'send signed notifications to this address; repeatable'
             '--cluster' = 'keep sessions on these NATS servers; without a URL, start one'
             '--node' = 'name of this node of the cluster (default: the host name)'
             '--front' = 'serve the agents of other nodes of the cluster, and none of this machine'
@@ -159,6 +162,13 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve token revoke' = @{
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
+            '--cluster' = 'NATS servers of the cluster (default: those of serve.json)'
+        }
+        'accord serve notify' = @{
+            '-h' = 'show this help message and exit'
+            '--help' = 'show this help message and exit'
+            '--ntfy' = 'send notifications to this ntfy topic; repeatable'
+            '--webhook' = 'send signed notifications to this address; repeatable'
             '--cluster' = 'NATS servers of the cluster (default: those of serve.json)'
         }
         'accord serve audit' = @{
@@ -664,6 +674,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve --idle' = @('<>')
         'accord serve --stop-wait' = @('<>')
         'accord serve --limit' = @('<>')
+        'accord serve --ntfy' = @('<>')
+        'accord serve --webhook' = @('<>')
         'accord serve --cluster' = @('<>')
         'accord serve --node' = @('<>')
         'accord serve --log' = @('<file>')
@@ -678,6 +690,9 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord serve token new --cluster' = @('<>')
         'accord serve token list --cluster' = @('<>')
         'accord serve token revoke --cluster' = @('<>')
+        'accord serve notify --ntfy' = @('<>')
+        'accord serve notify --webhook' = @('<>')
+        'accord serve notify --cluster' = @('<>')
         'accord serve audit verify --expect' = @('<>')
         'accord serve audit verify --file' = @('<file>')
         'accord cluster status --cluster' = @('<>')

@@ -17,6 +17,7 @@ from accord.gateway.http.http_exchange import (
     send_error,
     send_response,
 )
+from accord.gateway.http.push_endpoints import PushEndpoints
 from accord.gateway.http.server_state import HttpServerState
 from accord.schema.codec import encode
 
@@ -96,6 +97,7 @@ class ApiEndpoints:
 
     def __init__(self, server_state: HttpServerState) -> None:
         self._server_state = server_state
+        push = PushEndpoints(server_state)
         self.paths: dict[str, tuple[str, Callable[[HttpExchange], None]]] = {
             "/healthz": ("GET", self._health),
             "/health": ("GET", self._health),
@@ -104,6 +106,10 @@ class ApiEndpoints:
             "/api/login": ("POST", self._later(self._log_in)),
             "/api/logout": ("POST", self._later(self._log_out)),
             "/api/ticket": ("POST", self._later(self._ticket)),
+            "/api/push": ("POST", push.subscribe),
+            "/api/push/key": ("GET", push.key),
+            "/api/push/remove": ("POST", push.remove),
+            "/api/push/test": ("POST", push.test),
         }
 
     def handle(self, exchange: HttpExchange) -> None:

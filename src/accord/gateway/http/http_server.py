@@ -6,7 +6,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from accord.clock import SYSTEM_CLOCK, Clock, Timer, within
 from accord.errors import UsageError
@@ -20,6 +20,9 @@ from accord.gateway.http.resumable_connection import GOING_AWAY
 from accord.gateway.http.server_config import ServerConfig
 from accord.gateway.http.server_state import ClientConnections, HttpServerState
 from accord.gateway.metrics import Metrics
+
+if TYPE_CHECKING:
+    from accord.gateway.notifications.notifier import Notifier
 
 LOG = logging.getLogger("accord.gateway.http")
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -39,6 +42,7 @@ class HttpServer:
         config: ServerConfig,
         clock: Clock,
         metrics: Metrics,
+        notifier: "Notifier | None" = None,
     ) -> None:
         self.config: ServerConfig = config
         self.metrics: Metrics = metrics
@@ -47,6 +51,7 @@ class HttpServer:
         self._clock = clock
         self._connections = ClientConnections(config, clock, opener, authenticator, limit_counter, metrics)
         self._server_state = HttpServerState(config, clock, authenticator, self._connections, metrics)
+        self._server_state.notifier = notifier
         self._server_state.handle = HttpRoutes(self._server_state).handle
         self._servers: list[asyncio.Server] = []
         self._timer: Timer | None = None
@@ -123,10 +128,11 @@ async def serve_http(
     config: ServerConfig | None = None,
     clock: Clock = SYSTEM_CLOCK,
     metrics: Metrics | None = None,
+    notifier: "Notifier | None" = None,
 ) -> AsyncGenerator[HttpServer]:
     """Run an HTTP server until the block is left."""
     server = HttpServer(
-        opener, authenticator, limit_counter, config or ServerConfig(), clock, metrics or Metrics()
+        opener, authenticator, limit_counter, config or ServerConfig(), clock, metrics or Metrics(), notifier
     )
     await server.start()
     try:

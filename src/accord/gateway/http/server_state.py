@@ -25,6 +25,7 @@ from accord.gateway.metrics import Metrics
 
 if TYPE_CHECKING:
     from accord.gateway.http.http_exchange import HttpExchange
+    from accord.gateway.notifications.notifier import Notifier
 
 
 _REQUEST_TIME: Final = 1.0
@@ -155,6 +156,8 @@ class HttpServerState:
         self.authenticator: Authenticator = authenticator
         self.connections: ClientConnections = connections
         self.metrics: Metrics = metrics
+        self.notifier: Notifier | None = None
+        """Sends notifications to browsers that subscribe here."""
         self.tasks: OwnedTasks = OwnedTasks(clock, grace=1.0)
         """Requests that wait for something."""
         self.sockets: set[ServerSocket] = set()

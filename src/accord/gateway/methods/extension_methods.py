@@ -77,7 +77,7 @@ def answer_request(client: "GatewayClient", call: "ClientCall") -> None:
     params = read_params(call)
     gateway = client.gateway
     pending = gateway.pending_requests.find(text_param(params, "id", ""))
-    if pending is None or not gateway.overview.is_in_inbox(client, pending):
+    if pending is None or not gateway.overview.is_in_inbox(client.rights, pending):
         raise NotFound("the request is no longer pending", {"id": params.get("id")})
     if "result" not in params:
         raise InvalidParams("Invalid params: missing `result`")

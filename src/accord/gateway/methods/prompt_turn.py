@@ -148,6 +148,8 @@ def _start_turn(
         _notify_turn(client, session, members)
         if not session.running_turns:
             gateway.pending_requests.cancel_session_requests(session, "the turn ended")
+            if gateway.notifier is not None:
+                gateway.notifier.turn_ended(session)
         gateway.overview.notify_changed(session)
 
     call.on_cancel = on_cancel

@@ -5,8 +5,9 @@ that is in the log. In a cluster, only the node that has the session sends.
 """
 
 import asyncio
+import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from logging import getLogger
@@ -16,10 +17,19 @@ from typing import Final, NamedTuple, Protocol
 from accord.clock import Clock, OwnedTasks, Timer, with_timeout
 from accord.errors import AccordError, MissingExtra, StoreError
 from accord.extras import is_installed
-from accord.frontend.web_client import WebAccess, WebRefused, call_api
+from accord.frontend.web_client import (
+    BadUrl,
+    ForbiddenHost,
+    WebAccess,
+    WebRefused,
+    call_api,
+    check_host,
+    parse_url,
+)
 from accord.gateway.access.access_contracts import PushDevices, Tokens
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.push_devices import PushDevice
+from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.contracts import SessionLog
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.notifications.notification_settings import NotificationSettings
@@ -81,8 +91,10 @@ class Notifier:
         clock: Clock,
         folders: tuple[str, ...] | None = None,
         now: Callable[[], float] = time.time,
+        retry_seconds: Sequence[float] = RETRY_SECONDS,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`folders` bound every token."""
+        """`folders` bound every token. `tls` are the trusted certificates; by default those of the system."""
         self.devices: PushDevices = devices
         self.link: str | None = None
         """The gateway's address for other devices, if it has one."""
@@ -92,7 +104,8 @@ class Notifier:
         self._clock = clock
         self._folders = folders
         self._now = now
-        self._access = WebAccess(allowed=settings.allow_hosts)
+        self._retry_seconds = retry_seconds
+        self._access = WebAccess(allowed=settings.allow_hosts, tls=tls)
         self._tasks = OwnedTasks(clock, grace=1.0, on_failure=_log_failure)
         self._open: dict[str, Timer | None] = {}
         """The open questions by their id, with the timer until they are sent."""
@@ -217,6 +230,13 @@ class Notifier:
         web_push = await asyncio.to_thread(import_module, "accord.gateway.notifications.web_push")
         return await self.devices.server_secret(web_push.new_secret)
 
+    def check_endpoint(self, endpoint: str) -> None:
+        """Raise RequestRefused for the address of a push service that may not be called."""
+        try:
+            check_host(parse_url(endpoint), self._access)
+        except (BadUrl, WebRefused) as error:
+            raise RequestRefused(400, f"The endpoint cannot be used: {error}.") from None
+
     async def send_test(self, target: Target | PushDevice) -> str:
         """Send a test alert, once; return why it failed, or an empty text."""
         alert = Alert(id=_new_id(), kind="test", at=_iso_now())
@@ -231,7 +251,7 @@ class Notifier:
 
     async def _send(self, target: Target, alert: Alert) -> TryResult:
         """Send an alert, again after a temporary failure while it is of use."""
-        pauses = iter(RETRY_SECONDS)
+        pauses = iter(self._retry_seconds)
         while True:
             result = await self._try(target, alert)
             if not result.error:
@@ -252,6 +272,8 @@ class Notifier:
             return await with_timeout(self._post(request), _TRY_SECONDS, self._clock)
         except TimeoutError:
             return TryResult(f"no answer in {_TRY_SECONDS:g} seconds", retry_after=0)
+        except ForbiddenHost as error:
+            return TryResult(f"{error}; name it in allowHosts of serve.json if you trust it")
         except WebRefused as error:
             return TryResult(str(error), retry_after=0)
         except (AccordError, OSError, ValueError) as error:
