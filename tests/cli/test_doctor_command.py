@@ -181,3 +181,10 @@ def test_the_doctor_names_skills_and_agents_and_files_that_cannot_be_used(home: 
     assert "sub-agents 1          reviewer" in lines
     [remark] = [line for line in lines if line.startswith("skills     remark")]
     assert "broken/SKILL.md`: it does not begin with a `---` header" in remark
+
+
+def test_the_doctor_names_mcp_servers_and_entries_that_cannot_be_used(home: Path) -> None:
+    configure(home, '[mcp.clock]\ncommand = "uvx"\n[mcp.typo]\ncomand = "uvx"\n')
+    found = [line for line in run_accord("doctor").stdout.splitlines() if line.startswith("mcp ")]
+    assert found[0] == "mcp        1          clock; `/mcp` shows their state"
+    assert "mcp.typo.comand: unknown key" in found[1]

@@ -123,6 +123,7 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         _check_language_servers(config),
         _check_ripgrep(),
         *_check_agents(),
+        *_check_mcp_servers(config),
         *_check_definitions("skills"),
         *_check_definitions("agents"),
         _check_terminals(),
@@ -351,6 +352,29 @@ def _check_agents() -> list[DoctorFinding]:
         findings.append(
             DoctorFinding("acp.json", "waiting", f"{path} is not trusted; run `accord agents trust`")
         )
+    return findings
+
+
+def _check_mcp_servers(config: "Config | None") -> list[DoctorFinding]:
+    """Report the user's MCP servers, files of the project to trust, and entries that cannot be used."""
+    from accord.coder.mcp.own_servers import user_servers
+    from accord.coder.permissions.project_files import MCP_SERVERS, project_files
+    from accord.paths import config_dir
+    from accord.safe_text import visible
+
+    servers, problems = (
+        ([], []) if config is None else user_servers(config.mapping, config.file, config_dir())
+    )
+    project = project_files(os.getcwd(), purposes=[MCP_SERVERS])
+    findings = [DoctorFinding("mcp", "remark", visible(line)) for line in problems]
+    if servers:
+        names = visible(", ".join(server.name for server in servers))
+        findings.insert(0, DoctorFinding("mcp", str(len(servers)), f"{names}; `/mcp` shows their state"))
+    if project.trusted:
+        findings.append(DoctorFinding("mcp", "project", f"{', '.join(project.trusted)}: trusted"))
+    if project.untrusted:
+        text = f"{', '.join(project.untrusted)}: of this project, not trusted; a session asks you"
+        findings.append(DoctorFinding("mcp", "waiting", text))
     return findings
 
 

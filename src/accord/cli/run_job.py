@@ -52,6 +52,7 @@ from accord.schema import (
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     ContentBlock,
+    Notice,
     SessionInfoUpdate,
     TextContent,
     UsageUpdate,
@@ -121,6 +122,7 @@ class TurnRun:
     """Opens a new session if the old one is lost before any work. None if that would lose history."""
     interrupted: TurnEnded | None = None
     """The end of the turn if this process ends it, by a signal, before the agent does."""
+    _earlier_notices: list[Notice] = field(default_factory=list[Notice])
     _shown_requests: set[str] = field(default_factory=set[str])
     _request_shown: asyncio.Condition = field(default_factory=asyncio.Condition)
     _running: bool = False
@@ -143,6 +145,12 @@ class TurnRun:
         if self._expired:
             result.error = LimitReached(f"the turn did not end within {self.deadline:g} s (--deadline)")
         return result
+
+    def show_earlier_notices(self) -> None:
+        """Show what the agent has reported since the session was opened."""
+        self._earlier_notices = list(self.session.state.notices)
+        for notice in self._earlier_notices:
+            self._show(notice)
 
     def stop(self) -> bool:
         """Ask the agent to stop. Returns False if no turn was running."""
@@ -185,6 +193,8 @@ class TurnRun:
                 worked = worked or not isinstance(event, _EVENTS_WITHOUT_WORK)
                 if isinstance(event, TurnEnded):
                     result.ended = event
+                if any(event is notice for notice in self._earlier_notices):
+                    continue  # its event comes with the end of the read that brought it
                 self._show(event)
                 if isinstance(event, PermissionAsked):
                     self._shown_requests.add(event.permission_id)
@@ -445,7 +455,9 @@ class RunJob:
             gc.enable()
             with self._steering(session):
                 turn = self._turn(choice, session, recorder)
-                result = await turn.run(self._blocks(agent))
+                blocks = self._blocks(agent)
+                turn.show_earlier_notices()
+                result = await turn.run(blocks)
                 if self._schema is not None:
                     result = await self._schema.check(turn, result, self._output.note)
                 self._finish(result)

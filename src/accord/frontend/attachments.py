@@ -144,6 +144,8 @@ def _unreadable(path: str, error: OSError) -> UsageError:
 
 # -- mentions ------------------------------------------------------------------------------------------------
 
+_RESOURCE: Final = re.compile(r"[A-Za-z0-9_.-]{1,40}:[A-Za-z][A-Za-z0-9+.-]*:")
+"""How a mention of a resource of an MCP server begins; the agent resolves it."""
 _MENTION: Final = re.compile(
     r"""(?:(?<=[\s(\[{<"'`,;])|^)@(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'`<>]+))""", re.MULTILINE
 )
@@ -183,7 +185,7 @@ def find_mentions(
             break
         else:
             word = quoted or found[3]
-            if "/" in word.rstrip("/"):
+            if "/" in word.rstrip("/") and not _RESOURCE.match(word):
                 notes[f"@{word} does not exist and is sent as text"] = None
     return PromptMentions(tuple(paths), tuple(notes))
 

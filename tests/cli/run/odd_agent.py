@@ -228,6 +228,8 @@ def serve(message: Any) -> None:
         case "session/new":
             settings = json.loads(os.environ.get("SETTINGS", "{}"))
             answer(message, {"sessionId": "s1", **settings})
+            if BEHAVIOR == "warns-early":
+                update("notice", severity="warning", title="MCP server not used", description="a typo")
         case "session/load" | "session/resume":
             if message["params"]["sessionId"] == "s1":
                 answer(message, {})

@@ -103,6 +103,11 @@ def test_non_json_output_of_the_agent_is_reported_and_ignored(harness: RunHarnes
     ]
 
 
+def test_a_notice_before_the_prompt_is_shown_once(harness: RunHarness) -> None:
+    ran = harness.run("hello", *odd_agent("warns-early"))
+    assert ran.out.splitlines().count("! warning: MCP server not used: a typo") == 1
+
+
 # -- crashes ---------------------------------------------------------------------------------------------
 
 

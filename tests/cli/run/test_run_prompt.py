@@ -99,7 +99,7 @@ def test_a_mention_is_embedded_when_the_agent_supports_it(harness: RunHarness) -
 def test_a_mention_of_a_secret_or_outside_file_is_sent_as_text(harness: RunHarness) -> None:
     (harness.cwd / ".env").write_text("KEY=1")
     (harness.cwd / "out").symlink_to("/etc")
-    prompt = "Look at @.env @/etc/hostname @out/hostname @no/such @someone"
+    prompt = "Look at @.env @/etc/hostname @out/hostname @no/such @docs:note://1 @someone"
     ran = harness.run("--format", "quiet", *odd_agent("echo"), stdin=prompt)
     assert json.loads(ran.out) == [text(prompt)]
     assert ran.err.splitlines() == [

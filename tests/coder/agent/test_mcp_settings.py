@@ -17,6 +17,8 @@ from tests.coder.mcp.everything_server import EverythingServer, tool
 from tests.coder.mcp.harness import HERE, serve_app
 from tests.coder.mcp.oauth_server import OAuthServer
 
+from accord.coder.mcp.own_servers import user_servers
+
 STDIO = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(HERE / 'everything_server.py'))}]\n"
 SHOWS_NOTICES = {"session": EVERYTHING["session"]}
 OPENS_PAGES = {"elicitation": {"url": {}}}
@@ -56,6 +58,56 @@ async def test_broken_servers_are_named_and_the_session_goes_on(harness: AgentHa
         assert "mcp.json: not valid JSON" in json.dumps(client.updates())
         assert "fine" in json.dumps(updates)
         assert "failed" in await reply(client, session, "/mcp gone")
+
+
+async def test_an_entry_that_cannot_be_used_leaves_the_others(harness: AgentHarness) -> None:
+    entries = {
+        "good": {"command": "prog", "args": ["${PART:-a}", "x"], "alwaysAllow": ["all"], "timeout": 5},
+        "web": {"url": "https://${HOST}/mcp", "headers": {"x": "${HOST}"}},
+        "off": {"command": "prog", "disabled": True},
+        "name\x1b": {"command": "prog"},
+        "elsewhere": {"command": "prog", "cwd": "/tmp"},
+        "missing": {"command": "${NOT_SET_ANYWHERE}"},
+        "wrong": 3,
+    }
+    config = {"mcp": {"mine": {"command": "prog"}, "typo": {"comand": "prog"}, "no": {"enabled": False}}}
+    folder = harness.home / "config"
+    folder.mkdir()
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HOST", "example.com")
+        servers, problems = user_servers(config, folder / "config.toml", folder)
+    assert [server.name for server in servers] == ["mine", "good", "web"]
+    good, web = cast(Any, servers[1:])
+    assert (good.args, web.url, web.headers[0].value) == (
+        ["a", "x"],
+        "https://example.com/mcp",
+        "example.com",
+    )
+    reasons = ["comand", "printable name", "absolute path", "NOT_SET_ANYWHERE", "object"]
+    assert [reason in text for reason, text in zip(reasons, problems, strict=True)] == [True] * 5, problems
+
+
+async def test_a_server_that_prints_without_end_is_ended(harness: AgentHarness) -> None:
+    configure(harness, f'{SANDBOX_OFF}{WAITS}[mcp.noise]\ncommand = "yes"\n')
+    async with harness.client(["fine"], capabilities=SHOWS_NOTICES) as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "go")
+        assert "it printed 2,000 lines that are no messages" in await reply(client, session, "/mcp noise")
+
+
+async def test_a_prompt_waits_for_the_server_that_it_names(harness: AgentHarness) -> None:
+    configure(harness, f'{SANDBOX_OFF}[mcp]\nstart_seconds = 0\n[mcp."my server"]\n{STDIO}')
+    model = ScriptedModel()
+    async with harness.client(model=model) as client:
+        await client.turn(await client.new_session(harness.cwd), "/my_server:review a.py")
+        prompt = "\n".join(model.prompts)
+        assert "a.py" in prompt
+        assert "/my_server" not in prompt
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "compare @my_server:note://1")
+        assert "text of note://1" in repr(model.requests[-1].messages)
+        assert "@my_server:note://1" in await reply(client, session, "/mcp my server")
 
 
 async def test_project_server_starts_only_once_trusted_and_gets_no_secrets(

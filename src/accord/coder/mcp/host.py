@@ -48,6 +48,7 @@ _INVALID_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _HASH_DIGITS: Final = 6
 _MAX_SERVER_NAME_CHARS: Final = 40
 _MENTION: Final = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9_.-]{1,40}):([^\s\"'`<>]{1,2000})")
+_PROMPT_COMMAND: Final = re.compile(r"\s*/([A-Za-z0-9_-]{1,64}):")
 _MAX_MENTIONS: Final = 10
 _SHOWN_LEFT_OUT: Final = 20
 _RESOURCE_TOOLS: Final = frozenset(("list_mcp_resources", "read_mcp_resource"))
@@ -90,6 +91,11 @@ def _valid_name(name: str) -> str:
     """Replace characters that are not allowed."""
     valid = _INVALID_CHARACTERS.sub("_", name).strip("_-") or "unnamed"
     return valid if valid[0].isalpha() else f"_{valid}"
+
+
+def mention_name(server: str) -> str:
+    """The name of a server in a mention, which has no spaces."""
+    return server if _MENTION.fullmatch(f"@{server}:x") else _valid_name(server)
 
 
 class McpHost:
@@ -149,8 +155,9 @@ class McpHost:
         self.start()
 
     def server(self, name: str) -> SessionMcpServer | None:
-        """The server with this name."""
-        return self._servers.get(name)
+        """The server with this name, or with this name in commands and mentions."""
+        named = (server for server in self._servers.values() if _valid_name(server.name) == name)
+        return self._servers.get(name) or next(named, None)
 
     def restart(self, name: str) -> bool:
         """Restart a failed server in the background. Return whether there is one of that name."""
@@ -164,8 +171,8 @@ class McpHost:
         parts: list[Part] = []
         mentions = dict.fromkeys(_MENTION.findall(text))
         for name, uri in list(mentions)[:_MAX_MENTIONS]:
-            server = self._servers_with_resources().get(name)
-            if server is None:
+            server = self.server(name)
+            if server is None or not server.features.has_resources:
                 continue
             address = uri.rstrip(".,;:!?)")
             known = {resource.uri for resource in server.features.resources}
@@ -174,9 +181,17 @@ class McpHost:
             parts += [TextPart(note), *outcome.parts]
         return parts
 
-    async def wait_started(self, seconds: float) -> None:
-        """Wait until every server is ready or has failed, at most until `seconds` after its start."""
+    async def wait_started(self, seconds: float, prompt: str = "") -> None:
+        """Wait until every server is ready or has failed, at most until `seconds` after its start.
+
+        Waits longer for servers that the prompt needs, by `/SERVER:PROMPT` or `@SERVER:URI`.
+        """
         await asyncio.gather(*(server.wait_started(seconds) for server in self._servers.values()))
+        names = {name for name, _ in _MENTION.findall(prompt)}
+        if command := _PROMPT_COMMAND.match(prompt):
+            names.add(command[1])
+        named = [server for server in map(self.server, names) if server is not None]
+        await asyncio.gather(*(server.wait_started(server.connect_seconds) for server in named))
 
     @property
     def tools(self) -> Mapping[str, Tool]:

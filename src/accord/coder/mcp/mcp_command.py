@@ -7,7 +7,7 @@ from accord.agent.elicitation import UrlAnswer
 from accord.agent.turn import Turn
 from accord.clock import Clock, within
 from accord.coder.library_imports import mcp_loaded
-from accord.coder.mcp.host import McpHost
+from accord.coder.mcp.host import McpHost, mention_name
 from accord.coder.mcp.server import SessionMcpServer
 from accord.coder.mcp.server_interface import McpServerFailure, clean_line
 from accord.safe_text import one_line
@@ -20,8 +20,13 @@ async def run_server_command(text: str, turn: Turn, host: McpHost, clock: Clock)
     """Run the command with the text after `/mcp`. Returns the reply."""
     words = text.split()
     action = words.pop(0) if words[0] in _ACTIONS else "show"
-    name = words.pop(0) if words else ""
+    name = " ".join(words)
     server = host.server(name)
+    address = ""
+    if server is None and action == "login" and len(words) > 1:
+        *words, address = words
+        name = " ".join(words)
+        server = host.server(name)
     if server is None:
         names = ", ".join(f"`{state.name}`" for state in host.states)
         return f"There is no MCP server `{one_line(name, 60)}`; this session has {names}."
@@ -35,7 +40,7 @@ async def run_server_command(text: str, turn: Turn, host: McpHost, clock: Clock)
         return f"`{server.name}` is a program on this machine: there is nothing to sign in to."
     if action == "logout":
         return await _sign_out(server)
-    return await _sign_in(server, turn, words[0] if words else "", clock)
+    return await _sign_in(server, turn, address, clock)
 
 
 def _details(server: SessionMcpServer) -> str:
@@ -47,7 +52,7 @@ def _details(server: SessionMcpServer) -> str:
         ("Tools", [tool.name for tool in features.tools]),
         ("Tools left out", list(features.left_out)),
         ("Prompts", [prompt.name for prompt in features.prompts]),
-        ("Resources", [f"@{server.name}:{resource.uri}" for resource in features.resources]),
+        ("Resources", [f"@{mention_name(server.name)}:{resource.uri}" for resource in features.resources]),
     ):
         if names:
             shown = ", ".join(f"`{clean_line(name, 100).replace('`', '')}`" for name in names)

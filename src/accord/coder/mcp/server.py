@@ -281,6 +281,11 @@ class SessionMcpServer:
         return new_task.started
 
     @property
+    def connect_seconds(self) -> float:
+        """How long a start may take."""
+        return self._limits.connect_seconds
+
+    @property
     def started(self) -> "asyncio.Future[None]":
         """Done when the connection is ready or has failed."""
         return (self._connection_task or self._start_task()).started

@@ -282,6 +282,7 @@ def _cut_depth(value: Any, levels: int = _MAX_LEVELS) -> Any:
 
 Incoming: TypeAlias = SessionMessage | Exception
 _MAX_QUEUED: Final = 256  # messages in the queue before the transport is paused
+_MAX_OTHER_LINES: Final = 2000  # without a message between them
 
 
 class _Received(ABC):
@@ -392,7 +393,8 @@ class ProcessStreams(OutgoingMessages):
         self._transport = transport
         self._on_end = on_end
         self._paused = False
-        self._too_large: OversizedFrame | None = None
+        self._failed = False
+        self._other_lines = 0
         self.inbox.on_space = self._resume
         transport.start(self)
 
@@ -405,17 +407,20 @@ class ProcessStreams(OutgoingMessages):
 
     def frames(self, frames: list[Frame]) -> None:
         for frame in frames:
-            if self._too_large is not None:
+            if self._failed:
                 return
             if isinstance(frame, OversizedFrame):
                 # It is unknown which call it answers, so all calls fail.
-                self._too_large = frame
-                self.ended(TransportEnd(f"it sent a message of {frame.size:,} bytes, which is too large"))
+                self._fail(f"it sent a message of {frame.size:,} bytes, which is too large")
                 return
             message = read_message(frame)
             if message is None:
+                self._other_lines += 1
                 _LOG.debug("ignored non-JSON output of %s", self._transport.name)
+                if self._other_lines > _MAX_OTHER_LINES:
+                    self._fail(f"it printed {_MAX_OTHER_LINES:,} lines that are no messages")
                 continue
+            self._other_lines = 0
             self.inbox.put(SessionMessage(message))
         if self.inbox.waiting >= _MAX_QUEUED and not self._paused:
             self._paused = True
@@ -425,8 +430,14 @@ class ProcessStreams(OutgoingMessages):
         self.inbox.end()
         self._on_end(end)
 
+    def _fail(self, reason: str) -> None:
+        """Read no more, and end the connection."""
+        self._failed = self._paused = True
+        self._transport.pause()
+        self.ended(TransportEnd(reason))
+
     def _resume(self) -> None:
-        if self._paused:
+        if self._paused and not self._failed:
             self._paused = False
             self._transport.resume()
 

@@ -149,7 +149,7 @@ class SessionRuntime:
         self.context_budget.prompt_received()
         await self._load_project_rules(turn)
         await self._find_search(turn)
-        await self._wait_for_servers()
+        await self._wait_for_servers(turn.text)
         await self.offer_commands()
         if self.hooks is not None:
             self.hooks.turn_started()
@@ -579,10 +579,10 @@ class SessionRuntime:
             await turn.notice("No web search", problem, severity="warning")
         self._reported_search = problem
 
-    async def _wait_for_servers(self) -> None:
+    async def _wait_for_servers(self, prompt: str) -> None:
         servers = self.session.mcp
         if servers is not None:
-            await servers.wait_started(self.session.resources.config.mcp.start_seconds)
+            await servers.wait_started(self.session.resources.config.mcp.start_seconds, prompt)
 
     async def aclose(self) -> None:
         """End the background jobs, and remove the launchers and the sandbox."""

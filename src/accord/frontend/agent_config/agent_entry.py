@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _STDIO_KEYS: Final = frozenset(("name", "type", "command", "args", "env"))
 _REMOTE_KEYS: Final = frozenset(("name", "type", "url", "headers"))
+MCP_KEYS: Final = _STDIO_KEYS | _REMOTE_KEYS
+"""The members of an MCP server."""
 _TYPE_ALIASES: Final = {"streamable-http": "http", "streamableHttp": "http", "local": "stdio"}
 
 
