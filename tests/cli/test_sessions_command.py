@@ -103,6 +103,10 @@ def test_list_all_shows_the_sessions_of_every_folder(harness: SessionsHarness) -
     assert harness.calls("session/list")[0] == {}
 
 
+def test_options_without_a_subcommand_list_the_sessions(harness: SessionsHarness) -> None:
+    assert harness.sessions("--all") == harness.sessions("list", "--all")
+
+
 def test_list_prints_json(harness: SessionsHarness) -> None:
     listed = json.loads(harness.sessions("list", "--json"))
     assert listed[0]["title"] == "First \x1b[31mred\x1b[0m \u202eback\u202c"

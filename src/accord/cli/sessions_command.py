@@ -74,6 +74,8 @@ _print_note = partial(print_stderr, command="sessions")
 
 def main(arguments: Sequence[str]) -> int:
     """Run one subcommand and return the exit code."""
+    if arguments and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help"):
+        arguments = ("list", *arguments)  # `accord sessions --url URL`
     name = find_subcommand("accord sessions", _COMMANDS, arguments)
     if name is None:
         return 0 if arguments else 2
