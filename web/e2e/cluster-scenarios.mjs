@@ -23,6 +23,11 @@ export const CLUSTER_SCENARIOS = {
     await tab.page.locator(".session-link").filter({ hasText: "Node lost · " }).waitFor();
     assert.equal(await tab.prompt.inputValue(), "count 4");
     await screenshot(tab, "2-lost");
+    const other = await test.openTab();
+    await other.page.locator(".session-link").filter({ hasText: "· a ·" }).click();
+    await other.waitForText("Waiting for the lease of node a");
+    await screenshot(other, "2-waiting");
+    await tab.page.bringToFront();
 
     await tab.prompt.press("Enter");
     await tab.waitForText("Moved to b; the turn was interrupted.");

@@ -24,6 +24,8 @@ from accord.errors import StoreError
 LOG = getLogger("accord.cluster")
 
 CHECK_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 1.0
+"""After a read that failed."""
 _STALE_READS: Final = 20
 _STALE_PAUSE: Final = 0.05
 _MARKERS_SEEN_SECONDS: Final = MARKER_SECONDS / 2
@@ -61,7 +63,9 @@ class BucketFollower:
         self._early: list[StoredMessage] | None = None
         self._subscription: NatsSubscription | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._read_again = False
         self._timer: Timer | None = None
+        self._stopped = False
 
     async def start(self) -> None:
         """Read the bucket and follow it from now on. Raises StoreError."""
@@ -78,6 +82,7 @@ class BucketFollower:
 
     async def stop(self) -> None:
         """Follow no longer."""
+        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
         connection = self._jetstream.connection
@@ -125,20 +130,24 @@ class BucketFollower:
         self._receive(entry)
 
     def _fill(self) -> None:
-        """Read what was missed, unless that is under way."""
+        """Read what was missed; once more if that is under way."""
+        self._read_again = True
         if self._reading is None or self._reading.done():
             self._reading = self._tasks.start(self._read_missed())
 
     async def _read_missed(self) -> None:
-        try:
-            await self._read()
-            for _ in range(_STALE_READS):
-                if self.sequence >= self._seen:
-                    break
-                await self._jetstream.connection.clock.sleep(_STALE_PAUSE)  # a replica was behind
+        while self._read_again:
+            self._read_again = False
+            try:
                 await self._read()
-        except StoreError as error:
-            LOG.debug("cannot read bucket %s now: %s", self.bucket.name, error)
+                for _ in range(_STALE_READS):
+                    if self.sequence >= self._seen:
+                        break
+                    await self._jetstream.connection.clock.sleep(_STALE_PAUSE)  # a replica was behind
+                    await self._read()
+            except StoreError as error:
+                LOG.debug("cannot read bucket %s now: %s", self.bucket.name, error)
+                self._check_later(_RETRY_SECONDS)
 
     async def _read(self) -> None:
         began = self._now()
@@ -159,9 +168,15 @@ class BucketFollower:
         if connected:
             self._fill()
 
-    def _check_later(self) -> None:
-        def check() -> None:
-            self._fill()
-            self._check_later()
+    def _check_later(self, seconds: float = CHECK_SECONDS) -> None:
+        """Read the bucket after some seconds, and then again and again."""
 
-        self._timer = self._jetstream.connection.clock.call_later(CHECK_SECONDS, check)
+        def check() -> None:
+            self._check_later()
+            self._fill()
+
+        if self._stopped:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._jetstream.connection.clock.call_later(seconds, check)

@@ -145,8 +145,14 @@ class JetStream:
             else:
                 ended.set_exception(NatsUnavailable(f"the NATS server cannot read {stream} ({status})"))
 
+        def on_connection(connected: bool) -> None:
+            if not connected and not ended.done():  # no answer can come any more
+                ended.set_exception(NatsUnavailable("the connection to the NATS server was lost"))
+                ended.exception()  # nothing may wait for it yet
+
         request = {"seq": after + 1, "next_by_subj": subject, "batch": limit, "max_bytes": _PAGE_BYTES}
         subscription = await self.connection.subscribe(inbox, receive)
+        self.connection.on_change.append(on_connection)
         try:
             if not await self.connection.publish(f"{self._api}.DIRECT.GET.{stream}", encode(request), inbox):
                 raise NatsUnavailable("no NATS server is connected")
@@ -155,6 +161,7 @@ class JetStream:
             ended.result()
         finally:
             ended.cancel()
+            self.connection.on_change.remove(on_connection)
             await self.connection.unsubscribe(subscription)
         return page
 
