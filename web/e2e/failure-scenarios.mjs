@@ -61,7 +61,7 @@ export const FAILURE_SCENARIOS = {
     await tab.expandAll(".tool-header[aria-expanded=false]:enabled");
     // Characters that reverse the text are shown by their code point, in names, answers, code and diffs.
     const answers = tab.card.locator(".button-row button");
-    assert.equal(await answers.first().innerText(), "Reject‹U+202E›wollA (allow once)");
+    assert.match(await answers.first().innerText(), /^Reject‹U\+202E›wollA \(allow once\)/);
     await tab.waitForText("/tmp/‹U+202E›cod.sh", tab.card);
     await tab.waitForText("b‹U+202E›c", tab.card);
     const html = await tab.page.evaluate(() => document.documentElement.innerHTML);
@@ -70,7 +70,7 @@ export const FAILURE_SCENARIOS = {
     // Long texts fit into the card and the page, on a desktop and on a phone.
     for (const width of [1280, 390]) {
       await tab.page.setViewportSize({ width, height: 800 });
-      const elements = [tab.card, answers.last(), tab.card.locator(".diff"), tab.prompt];
+      const elements = [tab.card, answers.nth(1), tab.card.locator(".diff"), tab.prompt];
       const [card, answer, diff, prompt] = await Promise.all(elements.map((part) => part.boundingBox()));
       assert.ok(answer.x + answer.width <= card.x + card.width, `the long answer fits at ${width}`);
       assert.ok(diff.height > 80, `the diff has enough height at ${width}: ${diff.height}`);
@@ -78,7 +78,7 @@ export const FAILURE_SCENARIOS = {
       assert.equal(await tab.fitsWidth(), true);
     }
     await tab.page.setViewportSize({ width: 1280, height: 800 });
-    await answers.last().click();
+    await answers.nth(1).click();
     await tab.waitForText("Done with evil.");
     await tab.idle.waitFor();
     await tab.prompt.fill("/");

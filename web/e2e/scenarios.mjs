@@ -53,8 +53,6 @@ export const SCENARIOS = {
     await tab.startSession();
     await tab.send("write notes.txt: hello");
     await tab.card.waitFor();
-    const names = await tab.card.locator(".button-row button").allInnerTexts();
-    assert.ok(names.length >= 4, `the card shows all options: ${names.join(", ")}`);
     // The focus stays in the prompt, and Enter there does not answer.
     assert.equal(await tab.focusedId(), "prompt");
     await tab.page.keyboard.press("Enter");
@@ -71,12 +69,32 @@ export const SCENARIOS = {
     assert.equal((await readFile(join(test.folder, "notes.txt"), "utf8")).trim(), "hello");
     assert.equal(await tab.focusedId(), "prompt");
     assert.equal(await tab.prompt.inputValue(), "next", "the digit was not typed into the prompt");
-    // Reject the next request.
+    // The other options are in a menu. Reject the next request with the keyboard, and say what to do instead.
     await tab.send("write other.txt: secret");
-    await tab.card.waitFor();
-    await tab.answer("Reject");
+    await tab.waitForAnswers();
+    await tab.page.keyboard.press("Alt+q");
+    await tab.card.getByRole("button", { name: /more options/ }).press("Enter");
+    await tab.page.getByRole("menuitem").first().waitFor();
+    assert.equal(await tab.page.getByRole("menuitem").count(), 4);
+    await tab.page.keyboard.press("Escape");
+    await tab.page.getByRole("menu").waitFor({ state: "detached" });
+    await tab.card.getByRole("button", { name: /do this instead/ }).press("Enter");
+    await tab.page.locator(".instead textarea:focus").waitFor();
+    await tab.page.keyboard.type("list");
+    await tab.page.keyboard.press("Enter");
+    await tab.page.locator(".message.user").getByText("list", { exact: true }).waitFor();
+    await tab.page.getByRole("region", { name: /^List .*, done/ }).waitFor();
     await tab.idle.waitFor();
     await assert.rejects(readFile(join(test.folder, "other.txt")));
+    // A command is shown as a shell shows it, with its folder.
+    await tab.send("run touch made.txt");
+    await tab.waitForAnswers();
+    assert.equal(await tab.card.locator("pre").first().innerText(), "$ touch made.txt");
+    assert.equal(await tab.card.locator(".command-folder").innerText(), `in ${test.folder}`);
+    const shown = (await tab.card.innerText()).split("touch made.txt").length - 1;
+    assert.equal(shown, 1, "the command is shown once");
+    await tab.answer("Reject");
+    await tab.idle.waitFor();
     // Fill in a form from the inbox.
     await tab.send("ask: which color?");
     await tab.page.getByRole("group", { name: "Question from accord" }).waitFor();

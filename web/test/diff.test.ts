@@ -1,6 +1,7 @@
 /** Diffs of two texts. */
 import { expect, test } from "vitest";
-import { diffTexts, sideBySide, type DiffRow } from "../src/text/diff.ts";
+import { coloredSpans, diffTexts, sideBySide, type DiffRow } from "../src/text/diff.ts";
+import { highlightLines } from "../src/text/highlight.ts";
 
 const line = (row: DiffRow | null) =>
   row
@@ -58,4 +59,35 @@ test("puts a gap between distant changes", () => {
 
 test("keeps markup as text", () => {
   expect(diffTexts("<b>\n", "<script>\n").rows.map(line)).toEqual(["r <b>", "a <script>"]);
+});
+
+test("a line is divided where its colors and its changed words begin", () => {
+  const spans = [
+    { text: "print(", changed: false },
+    { text: "old_name", changed: true },
+    { text: ")", changed: false },
+  ];
+  const colors = [
+    { text: "print", classes: "hljs-built_in" },
+    { text: "(old_", classes: "" },
+    { text: "name)", classes: "hljs-title" },
+  ];
+  expect(coloredSpans(spans, colors)).toEqual([
+    { text: "print", changed: false, classes: "hljs-built_in" },
+    { text: "(", changed: false, classes: "" },
+    { text: "old_", changed: true, classes: "" },
+    { text: "name", changed: true, classes: "hljs-title" },
+    { text: ")", changed: false, classes: "hljs-title" },
+  ]);
+  // Colors of a text that the line does not have are left out.
+  expect(coloredSpans(spans, [{ text: "print", classes: "x" }])).toEqual(
+    spans.map((span) => ({ ...span, classes: "" })),
+  );
+});
+
+test("lines keep colors that begin in an earlier line", async () => {
+  const lines = await highlightLines('x = """a\nb"""\n', "py");
+  expect(lines?.map((line) => line.map((part) => part.text).join(""))).toEqual(['x = """a', 'b"""', ""]);
+  expect(lines?.[1]?.[0]?.classes).toBe("hljs-string");
+  expect(await highlightLines("x", "unknown")).toBe(null);
 });

@@ -4,7 +4,7 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Gateway, GatewayContext } from "../src/state/gateway.ts";
-import { optionLabel, type PendingRequest } from "../src/state/pending-requests.ts";
+import { arrangeOptions, optionLabel, type PendingRequest } from "../src/state/pending-requests.ts";
 import { Session } from "../src/state/session.ts";
 import { RequestCard } from "../src/ui/RequestCards.tsx";
 
@@ -44,40 +44,101 @@ const OPTIONS: acp.PermissionOption[] = [
   { optionId: "c", name: "No", kind: "reject_once" },
 ];
 
-async function show(request: PendingRequest): Promise<void> {
-  const session = new Session({ agent: "accord", sessionId: "s", cwd: "/w" }, () => undefined);
+async function show(request: PendingRequest): Promise<Session> {
+  const gateway = new Gateway();
+  const session = gateway.openSession({ agent: "accord", sessionId: "s", cwd: "/w" });
   await act(() => {
     render(
-      <GatewayContext.Provider value={new Gateway()}>
+      <GatewayContext.Provider value={gateway}>
         <RequestCard request={request} session={session} />
       </GatewayContext.Provider>,
       root,
     );
   });
+  return session;
 }
 
 const buttons = () => [...root.querySelectorAll<HTMLButtonElement>(".button-row button")];
+/** What a button says, without the key that presses it. */
+const label = (button: Element) => {
+  const copy = button.cloneNode(true) as Element;
+  copy.querySelector(".key-hint")?.remove();
+  return copy.textContent;
+};
+const click = (name: string) =>
+  act(() => [...root.querySelectorAll("button")].find((one) => label(one)?.startsWith(name))?.click());
 const waitUntilEnabled = () => act(() => void vi.advanceTimersByTime(500));
 
-test("shows all options of a permission without focus, and enables them after a moment", async () => {
-  await show({
-    ...common,
-    kind: "permission",
-    params: { sessionId: "s", toolCall: { toolCallId: "t", title: "Run rm" }, options: OPTIONS },
-  });
-  expect(buttons().map((button) => button.textContent)).toEqual([
-    "Allow <b>once</b>",
-    "Always (allow always)",
-    "No",
-  ]);
+const PERMISSION: PendingRequest = {
+  ...common,
+  kind: "permission",
+  params: { sessionId: "s", toolCall: { toolCallId: "t", title: "Run rm" }, options: OPTIONS },
+};
+
+test("shows one main answer of a permission without focus, and enables it after a moment", async () => {
+  await show(PERMISSION);
+  const names = ["Allow <b>once</b>", "No", "No, do this instead…", "1 more option"];
+  expect(buttons().map(label)).toEqual(names);
+  expect(root.querySelectorAll("button.primary")).toHaveLength(1);
   expect(document.activeElement).toBe(document.body);
-  buttons()[0]?.click();
+  await click("Allow");
   expect(answers).toEqual([]);
   await waitUntilEnabled();
-  await act(() => buttons()[2]?.click());
+  await act(() => buttons()[1]?.click());
   expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "c" } }]);
-  await act(() => buttons()[0]?.click());
+  await click("Allow");
   expect(answers).toHaveLength(1);
+});
+
+test("the other answers are in a menu that the keyboard moves in", async () => {
+  await show(PERMISSION);
+  await waitUntilEnabled();
+  await click("1 more");
+  const items = () => [...root.querySelectorAll<HTMLElement>("[role=menuitem]")];
+  expect(items().map(label)).toEqual(["Always (allow always)"]);
+  expect(document.activeElement).toBe(items()[0]);
+  const press = (key: string) =>
+    act(() => void document.activeElement?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
+  await press("ArrowDown");
+  expect(document.activeElement).toBe(items()[0]);
+  await press("Escape");
+  expect(items()).toEqual([]);
+  expect(document.activeElement?.getAttribute("aria-haspopup")).toBe("menu");
+  await click("1 more");
+  await act(() => items()[0]?.click());
+  expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "b" } }]);
+});
+
+test("“No, do this instead” rejects and sends the text", async () => {
+  const session = await show(PERMISSION);
+  await waitUntilEnabled();
+  await click("No, do this");
+  const field = root.querySelector("textarea");
+  expect(document.activeElement).toBe(field);
+  const type = (key: string) =>
+    act(() => void field?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })));
+  await type("1"); // text, not the first answer
+  await type("Enter"); // nothing is written yet
+  expect(answers).toEqual([]);
+  await act(() => {
+    if (field) field.value = "only list it";
+    field?.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  await type("Enter");
+  expect(answers).toEqual([{ outcome: { outcome: "selected", optionId: "c" } }]);
+  expect(session.queue.prompts.value.map((prompt) => prompt.blocks)).toEqual([
+    [{ type: "text", text: "only list it" }],
+  ]);
+});
+
+test.each([
+  [["allow_once", "allow_always", "reject_once", "reject_always"], [0, 2, [1, 3]]],
+  [["reject_always", "allow_always"], [1, 0, []]],
+  [["reject_once"], [null, 0, []]],
+  [[], [null, null, []]],
+] as const)("of the options %j, %j have buttons of their own", (kinds, [primary, reject, others]) => {
+  const options = kinds.map((kind, index) => ({ optionId: String(index), name: kind, kind }));
+  expect(arrangeOptions(options)).toEqual({ primary, reject, others });
 });
 
 test("shows a command with its folder instead of raw JSON", async () => {

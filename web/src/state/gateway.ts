@@ -13,7 +13,7 @@ import { AccessDenied, login, logout } from "../wire/browser-login.ts";
 import * as extension from "../wire/extension-methods.ts";
 import type { ConnectionState } from "../wire/resumable-socket.ts";
 import { Inbox, notify, requestKey, requestSummary, type PendingRequest } from "./pending-requests.ts";
-import { clearStoredTexts } from "./prompt-queue.ts";
+import { clearStoredTexts, type Prompt } from "./prompt-queue.ts";
 import { Session, type SessionAddress } from "./session.ts";
 
 export type Phase = "starting" | "login" | "ready" | "failed";
@@ -180,6 +180,13 @@ export class Gateway implements ConnectionListener {
     const next = await this.createSession(session.address.agent, session.address.cwd);
     next.draft.value = `${t("newSession.continues")}\n\n${transcript}\n\n---\n\n`;
     return next;
+  }
+
+  /** Tells the agent what to do instead of what was just rejected: at once, or as the next prompt. */
+  sayInstead(session: Session, prompt: Prompt): void {
+    const text = prompt.blocks.map((block) => (block.type === "text" ? block.text : "")).join("");
+    if (session.connection !== null && session.canSteer(text)) void session.steer(prompt);
+    else this.openSession(session.address).submit(prompt);
   }
 
   async listFolders(path: string | null): Promise<extension.FolderList> {

@@ -218,6 +218,32 @@ export function optionLabel({ name, kind, optionId }: acp.PermissionOption): str
   return isClear ? label : `${label} (${kind.replaceAll("_", " ")})`;
 }
 
+/** Which options get a button of their own, by index; the others are in a menu. */
+export interface OptionLayout {
+  primary: number | null;
+  reject: number | null;
+  others: number[];
+}
+
+/** The main answer allows once, and one button rejects once. Without such options, those that always do. */
+export function arrangeOptions(options: readonly acp.PermissionOption[]): OptionLayout {
+  const find = (...kinds: acp.PermissionOptionKind[]) => {
+    const found = kinds.map((kind) => options.findIndex((option) => option.kind === kind));
+    return found.find((index) => index >= 0) ?? null;
+  };
+  const primary = find("allow_once", "allow_always");
+  const reject = find("reject_once", "reject_always");
+  const others = [...options.keys()].filter((index) => index !== primary && index !== reject);
+  return { primary, reject, others };
+}
+
+/** The answer that rejects once; one that cancels if the agent offers no rejection. */
+export function rejection(options: readonly acp.PermissionOption[]): acp.RequestPermissionResponse {
+  const option = options.find((one) => one.kind === "reject_once");
+  if (!option) return { outcome: { outcome: "cancelled" } };
+  return { outcome: { outcome: "selected", optionId: option.optionId } };
+}
+
 function joinWords(words: readonly string[]): string {
   return words
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`))

@@ -130,6 +130,7 @@ export class Session {
   }
 
   applyUpdate(update: acp.SessionUpdate): void {
+    if (update.sessionUpdate === "notice" && isRepeated(this.address.agent, update)) return;
     (this.loading ?? this.conversation.value).apply(update);
   }
 
@@ -339,6 +340,18 @@ export class Session {
     this.cancelling.value = false;
     this.sendNext();
   }
+}
+
+/** What agents reported at the start of a session, such as the state of the sandbox. */
+const reportedNotices = new Set<string>();
+
+/** Whether the agent has already reported exactly this, which is no warning, in this tab. */
+function isRepeated(agent: string, notice: acp.Notice): boolean {
+  if (notice.severity !== "info") return false;
+  const key = JSON.stringify([agent, notice.title, notice.description]);
+  if (reportedNotices.has(key)) return true;
+  reportedNotices.add(key);
+  return false;
 }
 
 /** Whether the agent rejected a prompt because a turn of another client runs. */

@@ -1,9 +1,15 @@
 /** Compares two texts: rows for a unified or a side-by-side diff, with changed words marked. */
 import { diffWordsWithSpace, structuredPatch } from "diff";
+import type { ColoredText } from "./highlight.ts";
 
 export interface DiffSpan {
   text: string;
   changed: boolean;
+}
+
+/** A part of a line with its color and whether it changed. */
+export interface ColoredSpan extends DiffSpan {
+  classes: string;
 }
 
 export interface DiffRow {
@@ -90,7 +96,8 @@ function* changeGroups(rows: readonly DiffRow[]): Generator<[DiffRow[], DiffRow[
   yield [removed, added, null];
 }
 
-function markWords(rows: DiffRow[]): void {
+/** Marks the words that differ between removed lines and the lines that replace them. */
+export function markWords(rows: DiffRow[]): void {
   for (const [removed, added] of changeGroups(rows)) {
     if (removed.length !== added.length) continue;
     removed.forEach((left, index) => {
@@ -112,6 +119,26 @@ function markWords(rows: DiffRow[]): void {
         .map((word) => ({ text: word.value, changed: word.added }));
     });
   }
+}
+
+/** The spans of a line, divided where its colors change. Colors of another text are ignored. */
+export function coloredSpans(spans: readonly DiffSpan[], colors: readonly ColoredText[]): ColoredSpan[] {
+  const text = spans.map((span) => span.text).join("");
+  if (colors.map((color) => color.text).join("") !== text)
+    return spans.map((span) => ({ ...span, classes: "" }));
+  const result: ColoredSpan[] = [];
+  const rest = colors.map((color) => ({ ...color }));
+  for (const span of spans) {
+    let left = span.text;
+    for (let color = rest[0]; left !== "" && color; color = rest[0]) {
+      const part = left.slice(0, color.text.length);
+      result.push({ text: part, changed: span.changed, classes: color.classes });
+      left = left.slice(part.length);
+      color.text = color.text.slice(part.length);
+      if (color.text === "") rest.shift();
+    }
+  }
+  return result;
 }
 
 function newRow(

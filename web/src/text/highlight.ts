@@ -85,3 +85,30 @@ export async function highlight(code: string, language: string): Promise<string>
   }
   return sanitizeHtml(hljs.highlight(code, { language: name, ignoreIllegals: true }).value);
 }
+
+/** A piece of a line with the classes of its colors. */
+export interface ColoredText {
+  text: string;
+  classes: string;
+}
+
+/** Highlights code and returns its lines; null if the language is not supported or the code is too long. */
+export async function highlightLines(code: string, language: string): Promise<ColoredText[][] | null> {
+  if (findLanguage(language) === null || code.length > MAX_LENGTH) return null;
+  const template = document.createElement("template");
+  template.innerHTML = await highlight(code, language);
+  const lines: ColoredText[][] = [[]];
+  const visit = (node: Node, classes: string): void => {
+    if (node instanceof Element) {
+      const own = `${classes} ${node.getAttribute("class") ?? ""}`.trim();
+      for (const child of node.childNodes) visit(child, own);
+      return;
+    }
+    (node.nodeValue ?? "").split("\n").forEach((text, index) => {
+      if (index > 0) lines.push([]);
+      if (text !== "") lines.at(-1)?.push({ text, classes });
+    });
+  };
+  for (const node of template.content.childNodes) visit(node, "");
+  return lines;
+}

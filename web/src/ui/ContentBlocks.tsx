@@ -1,5 +1,5 @@
 /** Content blocks of messages and tool calls: text as Markdown, code, images, audio and resources. */
-import type { VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { nextFrame, type MessageBlock } from "../state/conversation.ts";
@@ -159,10 +159,15 @@ interface CodeBlockProps {
   text: string;
   language: string;
   growing?: boolean;
+  /** Shown instead of the language. */
+  caption?: ComponentChildren;
+  /** Shows the prompt of a shell before the text, which is not copied. */
+  shellPrompt?: boolean;
 }
 
 /** Code with its language, a copy button and syntax highlighting. */
-export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
+export function CodeBlock(props: CodeBlockProps) {
+  const { text, language, growing = false, caption, shellPrompt = false } = props;
   const [highlighted, setHighlighted] = useState({ code: "", html: "" });
   const [copied, setCopied] = useState(false);
   const latestText = useRef(text);
@@ -198,13 +203,14 @@ export function CodeBlock({ text, language, growing = false }: CodeBlockProps) {
   return (
     <figure class="code">
       <figcaption>
-        <span>{language || t("code.plain")}</span>
+        {caption ?? <span>{language || t("code.plain")}</span>}
         <button type="button" class="quiet small" onClick={() => void onCopy()}>
           <Icon name={copied ? "check" : "copy"} /> {t(copied ? "code.copied" : "code.copy")}
         </button>
       </figcaption>
       <pre tabIndex={0} aria-label={language ? t("code.labelLanguage", { language }) : t("code.label")}>
         <code>
+          {shellPrompt && <span class="shell-prompt">$ </span>}
           {usable && <HighlightedCode html={highlighted.html} />}
           {rest}
         </code>

@@ -1,32 +1,19 @@
-/**
- * Cards for the pending requests of agents: permissions, forms, links and questions.
- *
- * A card never takes the focus by itself, and its buttons are disabled for a moment after it appears or
- * moves. So a user who is typing or clicking cannot answer a request by accident.
- */
-import type * as acp from "@agentclientprotocol/sdk";
-import { signal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+/** Cards for the pending requests of agents: permissions, forms, links and questions. */
+import { useMemo, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { checkForm, formFields, matchPattern, type FieldValue } from "../state/form.ts";
 import {
-  optionLabel,
-  requestedCommand,
   requestSummary,
   type ElicitationRequest,
   type ExtensionRequest,
   type PendingRequest,
-  type PermissionRequest,
 } from "../state/pending-requests.ts";
 import type { Session } from "../state/session.ts";
-import { asRecord, ASK_USER, errorReport } from "../wire/extension-methods.ts";
-import { ErrorText, Icon, type IconName } from "./elements.tsx";
-import { CodeBlock } from "./ContentBlocks.tsx";
+import { asRecord, ASK_USER } from "../wire/extension-methods.ts";
+import { AnswerError, Card, useAnswer, useEnabled } from "./Card.tsx";
 import { FormFieldView } from "./FormFields.tsx";
-import { ToolCallContent } from "./ToolCallView.tsx";
+import { PermissionCard } from "./PermissionCard.tsx";
 
-const DISABLED_MS = 500;
 const MAX_SUGGESTED_ANSWERS = 100;
 
 export function RequestCard({ request, session }: { request: PendingRequest; session: Session }) {
@@ -42,143 +29,6 @@ export function RequestCard({ request, session }: { request: PendingRequest; ses
       <p class="muted">{t("request.unsupported")}</p>
     </Card>
   );
-}
-
-interface CardProps {
-  label: string;
-  icon: IconName;
-  children: ComponentChildren;
-  /** Called when the user presses a digit while the focus is in the card. */
-  onDigit?: (digit: number) => void;
-}
-
-/** Counts the cards that appeared or disappeared. Each time, the other cards may move. */
-const cardMoves = signal(0);
-
-function Card({ label, icon, children, onDigit }: CardProps) {
-  const card = useRef<HTMLElement>(null);
-  useLayoutEffect(() => {
-    const element = card.current;
-    cardMoves.value += 1;
-    return () => {
-      cardMoves.value += 1;
-      // Move the focus to the prompt instead of losing it with the card.
-      if (element?.contains(document.activeElement)) document.getElementById("prompt")?.focus();
-    };
-  }, []);
-  const onKeyDown = (event: KeyboardEvent) => {
-    const modified = event.repeat || event.ctrlKey || event.metaKey || event.altKey;
-    if (!onDigit || !/^[1-9]$/.test(event.key) || modified) return;
-    // The answer moves the focus to the prompt. Do not type the digit there.
-    event.preventDefault();
-    onDigit(Number(event.key));
-  };
-  return (
-    <section
-      class="card"
-      ref={card}
-      role="group"
-      aria-label={label}
-      tabIndex={-1}
-      data-request
-      onKeyDown={onKeyDown}
-    >
-      <header>
-        <Icon name={icon} /> <h3>{label}</h3>
-      </header>
-      {children}
-    </section>
-  );
-}
-
-/** Whether no card has moved for a moment, so that a click is meant for the button under the pointer. */
-function useEnabled(): boolean {
-  const moves = cardMoves.value;
-  const [settledMoves, setSettledMoves] = useState(-1);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettledMoves(moves), DISABLED_MS);
-    return () => clearTimeout(timer);
-  }, [moves]);
-  return settledMoves === moves;
-}
-
-/** Sends one answer. If that fails, reports the error and allows another attempt. */
-function useAnswer(request: PendingRequest) {
-  const [sent, setSent] = useState(false);
-  const [error, setError] = useState<string | null>(null);
-  const send = (result: unknown) => {
-    if (sent) return;
-    setSent(true);
-    request.answer(result).catch((reason: unknown) => {
-      setSent(false);
-      setError(errorReport(reason).message);
-    });
-  };
-  return { send, sent, error };
-}
-
-function AnswerError({ error }: { error: string | null }) {
-  return error && <ErrorText>{t("request.answerFailed", { reason: error })}</ErrorText>;
-}
-
-function PermissionCard({ request, session }: { request: PermissionRequest; session: Session }) {
-  const enabled = useEnabled();
-  const { send, sent, error } = useAnswer(request);
-  const { toolCall, options } = request.params;
-  const known = session.conversation.value.toolCall(toolCall.toolCallId);
-  const title = toolCall.title || known?.title || t("request.tool");
-  const content = toolCall.content ?? known?.content ?? [];
-  const rawInput = toolCall.rawInput ?? known?.rawInput;
-  const command = requestedCommand(rawInput);
-  const folder = command?.folder ?? session.address.cwd;
-  const choose = (index: number) => {
-    const option = options[index];
-    if (option && enabled) send({ outcome: { outcome: "selected", optionId: option.optionId } });
-  };
-  return (
-    <Card label={t("request.permission")} icon="warning" onDigit={(digit) => choose(digit - 1)}>
-      <p class="request-text">{title}</p>
-      <div class="request-details">
-        {command && !(showsText(content, `$ ${command.line}`) && showsText(content, `in ${folder}`)) && (
-          <>
-            <CodeBlock text={`$ ${command.line}`} language="sh" />
-            <p class="muted">{t("request.folder", { folder })}</p>
-          </>
-        )}
-        <ToolCallContent
-          session={session}
-          content={content}
-          running={false}
-          rawInput={rawInput}
-          rawInputOpen={command ? false : undefined}
-        />
-      </div>
-      <div class="button-row" role="group" aria-label={t("request.answers", { title })}>
-        {options.map((option, index) => (
-          <button
-            type="button"
-            key={option.optionId}
-            class={option.kind.startsWith("allow") ? "allow" : "reject"}
-            data-kind={option.kind}
-            disabled={!enabled}
-            aria-disabled={sent}
-            onClick={() => choose(index)}
-          >
-            {optionLabel(option)}
-          </button>
-        ))}
-      </div>
-      <AnswerError error={error} />
-    </Card>
-  );
-}
-
-/** Whether an item in the content of a tool call, such as a code block, is exactly this text. */
-function showsText(content: readonly acp.ToolCallContent[], text: string): boolean {
-  return content.some((item) => {
-    if (item.type !== "content" || item.content.type !== "text") return false;
-    return item.content.text.trim().replace(/^`{3,}\w*\n/, "").replace(/\n`{3,}$/, "") === text;
-  });
 }
 
 function FormCard({ request }: { request: ElicitationRequest }) {
