@@ -1,21 +1,34 @@
 """Sessions in tabs: marks for sessions that need attention, and notifications."""
 
+import asyncio
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tui.chat import KEEPER, Chat, running_chat
+from tests.cli.agent_process import environment
+from tests.cli.terminal import in_terminal
+from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 from textual import events
 
+from accord.schema import UsageUpdate
 from accord.tui.chat_settings import ChatSettings
 from accord.tui.list_screen import ConfirmScreen
+from accord.tui.session_panels import usage_meter
 from accord.tui.session_tabs import TabBar, desktop_notification
+from accord.tui.theme import Palette
 
 
 async def open_another(chat: Chat) -> None:
     """Open another session of the same agent."""
     await chat.app.open(chat.view.start)
     await chat.wait_ready()
+
+
+def notices(written: list[str]) -> Callable[[str], None]:
+    """Collect what is written to the terminal, without its title."""
+    return lambda text: None if text.startswith("\x1b]2;") else written.append(text)
 
 
 def marks(chat: Chat) -> list[str]:
@@ -79,7 +92,7 @@ async def test_closing_a_tab_ends_its_agent(tmp_path: Path) -> None:
 
 async def test_a_question_behind_another_tab_is_marked_until_it_is_answered(tmp_path: Path) -> None:
     written: list[str] = []
-    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+    async with running_chat(tmp_path, app={"write": notices(written)}) as chat:
         await chat.wait_ready()
         first = chat.view
         await chat.send("ask")
@@ -98,7 +111,7 @@ async def test_a_question_behind_another_tab_is_marked_until_it_is_answered(tmp_
 
 async def test_a_turn_that_ends_behind_another_tab_is_marked_with_a_bell(tmp_path: Path) -> None:
     written: list[str] = []
-    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+    async with running_chat(tmp_path, app={"write": notices(written)}) as chat:
         await chat.wait_ready()
         first = chat.view
         await open_another(chat)
@@ -113,7 +126,7 @@ async def test_a_turn_that_ends_behind_another_tab_is_marked_with_a_bell(tmp_pat
 
 async def test_a_dialog_behind_another_tab_takes_no_key_until_it_was_visible(tmp_path: Path) -> None:
     written: list[str] = []
-    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+    async with running_chat(tmp_path, app={"write": notices(written)}) as chat:
         await chat.wait_ready()
         first = chat.view
         await open_another(chat)
@@ -158,7 +171,7 @@ async def test_a_dialog_below_another_screen_takes_no_key(tmp_path: Path) -> Non
 
 async def test_a_notification_is_sent_without_window_focus(tmp_path: Path) -> None:
     written: list[str] = []
-    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+    async with running_chat(tmp_path, app={"write": notices(written)}) as chat:
         await chat.wait_ready()
         await chat.send("hello")
         await chat.wait_until(lambda: chat.view.turns == 1)
@@ -185,7 +198,7 @@ async def test_settings_select_the_kind_of_notification(
     tmp_path: Path, settings: ChatSettings, expected: list[str]
 ) -> None:
     written: list[str] = []
-    app: dict[str, Any] = {"write": written.append, "settings": settings}
+    app: dict[str, Any] = {"write": notices(written), "settings": settings}
     async with running_chat(tmp_path, app=app) as chat:
         await chat.wait_ready()
         chat.view.submit(_draft("title fix\x1b]0;owned\x07 evil"))
@@ -236,3 +249,105 @@ async def test_closing_a_tab_with_a_running_turn_asks_for_confirmation(tmp_path:
         await chat.wait_until(lambda: isinstance(chat.app.screen, ConfirmScreen))
         await chat.pilot.press("down", "enter")
         await chat.wait_until(lambda: chat.app.views == [first])
+
+
+async def test_the_dashboard_says_what_each_session_waits_for(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, KEEPER, size=(140, 30)) as chat:
+        await chat.wait_ready()
+        await chat.send("Write the guide")
+        await chat.wait_until(lambda: chat.view.turns == 1)
+        await open_another(chat)
+        asking = chat.view
+        await chat.send("edit")
+        await chat.wait_for_dialog()
+        await open_another(chat)
+        await chat.pilot.press("alt+d")
+        await chat.wait_until(lambda: "waits for your first prompt" in chat.screen)
+        assert "done; waits for your next prompt" in chat.screen
+        line = next(line for line in chat.screen.split("\n") if "waits for your answer" in line)
+        assert "2 edit ?" in line
+        assert "asks to edit" in line
+        await chat.pilot.press("up", "enter")
+        assert chat.view is asking
+        assert len(chat.app.screen_stack) == 1
+
+
+async def test_the_dashboard_closes_a_tab_and_shows_sub_agents(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(140, 30)) as chat:
+        await chat.wait_ready()
+        await chat.send("children")
+        await chat.wait_until(lambda: chat.view.turns == 1)
+        await open_another(chat)
+        await chat.send("/dashboard")
+        await chat.wait_until(lambda: "↳ Look at the tests" in chat.screen)
+        assert "asks for an answer" in next(line for line in chat.screen.split("\n") if "↳" in line)
+        await chat.pilot.press("ctrl+x")
+        await chat.wait_until(lambda: len(chat.app.views) == 1)
+
+
+async def test_the_dashboard_shows_sessions_of_other_programs(tmp_path: Path, home: Path) -> None:
+    env = environment(home, TERM="xterm-256color", COLORTERM="truecolor", LINES="30", COLUMNS="100")
+    with in_terminal("chat", "--cwd", str(tmp_path), "--", *DEMO_AGENT, env=env) as other:
+        other.expect("ready")
+        other.type("ask\r")
+        other.expect("one moment")
+        async with running_chat(tmp_path, size=(140, 30)) as chat:
+            await chat.wait_ready()
+            await chat.pilot.press("alt+d")
+            await chat.wait_until(lambda: "In another program (process" in chat.screen)
+            await chat.wait_until(lambda: "waits for an answer" in chat.screen)
+
+
+async def test_the_terminal_title_shows_the_session_and_its_state(tmp_path: Path) -> None:
+    written: list[str] = []
+    async with running_chat(tmp_path, app={"write": written.append}) as chat:
+        await chat.wait_until(lambda: "\x1b]2;… demo\x07" in written)
+        await chat.wait_ready()
+        await chat.wait_until(lambda: written[-1] == "\x1b]2;demo\x07")
+        await chat.send("title Fix it\x1b]0;evil\x07")
+        await chat.wait_until(lambda: any("Fix it" in text for text in written))
+        assert all(text.count("\x1b") == 1 for text in written if text.startswith("\x1b]2")), written
+        await chat.send("ask")
+        await chat.wait_until(lambda: "\x1b]2;? Fix" in written[-1])
+    quiet: list[str] = []
+    settings = ChatSettings(terminal_title=False)
+    async with running_chat(tmp_path, app={"write": quiet.append, "settings": settings}) as chat:
+        await chat.wait_ready()
+        assert not quiet
+
+
+def make_repository(folder: Path) -> None:
+    for words in (["init", "-q", "-b", "trunk"], ["add", "."], ["commit", "-qm", "start"]):
+        git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+        subprocess.run(git, cwd=folder, check=True)
+
+
+async def test_branch_and_changed_files_are_shown_and_follow_the_turns(tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text("def f():\n    return 1\n")
+    await asyncio.to_thread(make_repository, tmp_path)
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_until(lambda: "trunk" in chat.screen.splitlines()[0])
+        assert "±" not in chat.screen.splitlines()[0]
+        await chat.wait_ready()
+        await chat.send(f"change {file}")
+        await chat.wait_until(lambda: "trunk ±1" in chat.screen.splitlines()[0])
+        await chat.send("!git checkout -q -b other; touch new")
+        await chat.wait_until(lambda: "other ±2" in chat.screen.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("budget", "shown"),
+    [
+        ({"used": 4.2, "limit": 5, "unit": "cost"}, "budget 84% of $5"),
+        ({"used": 60_000, "limit": 50_000, "unit": "tokens"}, "budget 120% of 50k tokens"),
+        ({"used": "x", "limit": 5}, ""),
+        ({"used": 1, "limit": 0}, ""),
+        ([], ""),
+    ],
+)
+def test_the_usage_shows_the_budget_that_ends_first(budget: object, shown: str) -> None:
+    usage = UsageUpdate(1_000, 10_000, meta={"accord": {"budget": budget}})
+    text = usage_meter(usage, Palette.from_theme({}, dark=True)).plain
+    assert text.endswith(shown)
+    assert ("budget" in text) == bool(shown)

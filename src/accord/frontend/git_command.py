@@ -46,6 +46,15 @@ class GitStatus(NamedTuple):
     """How many files differ from the last commit."""
 
 
+def folder_status(folder: str) -> GitStatus | None:
+    """What a status line shows of a folder; None outside of a repository, or if git fails. Blocking."""
+    git = Git.find(folder)
+    try:
+        return None if git is None else git.status()
+    except GitFailed:
+        return None
+
+
 class Git:
     """Git in the repository of one folder."""
 

@@ -50,6 +50,12 @@ def _sessions(app: "ChatApp") -> None:
     app.push_screen(SessionsScreen(app))
 
 
+def _dashboard(app: "ChatApp") -> None:
+    from accord.tui.dashboard_screen import DashboardScreen
+
+    app.push_screen(DashboardScreen(app))
+
+
 def _open_values(app: "ChatApp", category: str) -> None:
     from accord.tui.option_screens import open_values
 
@@ -132,6 +138,8 @@ ACTIONS: Final[list[Action]] = [
     Action("review", "Review changes", _review, "alt+v", "Alt+V", "Revert, comment on or commit them"),
     Action("sessions", "Sessions: resume, fork, delete, search",
            _sessions, "f2", "F2", "Earlier sessions of all agents"),
+    Action("dashboard", "All sessions, and what each waits for",
+           _dashboard, "alt+d", "Alt+D", "Also those of other programs and of the gateway"),
     Action("model", "Model",
            lambda app: _open_values(app, "model"), "f3", "F3", "Choose one of the models of the agent"),
     Action("mode", "Mode",

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from accord.tui.chat_types import ChooseAgent
 
 
+_KEEP_TITLE = "\x1b[22;2t"
+_RESTORE_TITLE = "\x1b]2;\x07\x1b[23;2t"
+"""Empties the title first, for terminals that cannot restore it."""
+
+
 class ChatApp(App[int]):
     """`accord chat` on a terminal."""
 
@@ -105,6 +110,7 @@ class ChatApp(App[int]):
         self._start = start
         self._quit_requested = False
         self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
+        self._sets_title = self.settings.terminal_title
         self._tabs: SessionTabs | None = None
         self.theme = self._theme_name()
         names = {action.name for action in ACTIONS}
@@ -129,6 +135,8 @@ class ChatApp(App[int]):
             self.view.prompt.editor.write(rest)
         if not self.is_headless:
             self._exit_on_signals()
+        if self._sets_title:
+            self._write_to_terminal(_KEEP_TITLE)
 
     def _exit_on_signals(self) -> None:
         """Restore the terminal and end the agents on SIGTERM and SIGHUP."""
@@ -191,6 +199,8 @@ class ChatApp(App[int]):
     def watch_app_focus(self) -> None:
         if self._tabs is not None:
             self._tabs.update_attention(self._tabs.view)
+            if self.app_focus:
+                self._tabs.view.update_branch()  # another program may have changed files
 
     @on(TabBar.Chosen)
     def _tab_chosen(self, event: TabBar.Chosen) -> None:
@@ -305,6 +315,8 @@ class ChatApp(App[int]):
     # -- shutdown --
 
     async def on_unmount(self) -> None:
+        if self._sets_title:
+            self._write_to_terminal(_RESTORE_TITLE)
         await self.close_sessions()
 
     async def close_sessions(self) -> None:

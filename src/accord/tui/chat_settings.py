@@ -34,6 +34,7 @@ class ChatSettings:
     diffs: Diffs = "auto"
     notify: Notify = "auto"
     notify_when: NotifyWhen = "away"
+    terminal_title: bool = True
     mouse: bool = True
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Keys for actions, by the name of the action."""
@@ -97,6 +98,12 @@ SETTINGS: Final[tuple[ChatSetting, ...]] = (
         "Notify when",
         "When to notify you",
         {"away": "another tab or window has the focus", "always": "always"},
+    ),
+    ChatSetting(
+        "terminalTitle",
+        "terminal_title",
+        "Terminal title",
+        "Show the session and its state in the title of the terminal; applies from the next start",
     ),
     ChatSetting("mouse", "mouse", "Mouse", "Use the mouse; applies from the next start"),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from accord.safe_text import clean_line
+from accord.safe_text import clean_line, one_line
 from accord.tui.chat_types import Draft, DraftQueue
 from accord.tui.theme import Palette, palette_of
 
@@ -36,6 +36,7 @@ _ACTIVITIES: Final = {
 }
 SPINNER_FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _METER_CELLS: Final = 8
+_MAX_BRANCH: Final = 24
 
 
 @dataclass(slots=True)
@@ -55,6 +56,10 @@ class Status:
     elapsed: str = ""
     settings: str = ""
     usage: "UsageUpdate | None" = None
+    branch: str = ""
+    """The branch of the folder; empty outside of a repository."""
+    changed_files: int = 0
+    """How many files of the folder differ from the last commit."""
     own_title: str = ""
     """The title that the user chose."""
     prompt_title: str = ""
@@ -64,6 +69,12 @@ class Status:
         self.activity, self.elapsed = _ACTIVITIES[phase], ""
         self.busy = phase in ("connecting", "running", "cancelling", "lost")
         self.failed = phase in ("dead", "failed")
+
+    @property
+    def branch_text(self) -> str:
+        """The branch and the number of changed files: `main ±3`."""
+        count = f" ±{self.changed_files}" if self.changed_files else ""
+        return f"{one_line(clean_line(self.branch), _MAX_BRANCH)}{count}" if self.branch else ""
 
     def update_from(self, state: "SessionState") -> bool:
         """Copy title, settings and usage from the session; return whether they changed."""
@@ -87,7 +98,7 @@ def _prompt_title(state: "SessionState") -> str:
 
 
 class TitleLine(Widget):
-    """The line above the transcript: agent, title, node and folder."""
+    """The line above the transcript: agent, title, node, folder and branch."""
 
     DEFAULT_CSS: ClassVar[str] = "TitleLine { height: 1; padding: 0 2; background: $surface; }"
 
@@ -103,7 +114,12 @@ class TitleLine(Widget):
             left.append("  ").append(clean_line(status.title), palette.text)
         folder = cut_path(clean_line(status.folder), width // 3)
         where = f"{clean_line(status.node)}:{folder}" if status.node else folder
-        return _join_sides(left, Text(where, palette.muted), width)
+        right = Text(where, palette.muted)
+        if status.branch_text:
+            right.append("  ").append(
+                status.branch_text, palette.warn if status.changed_files else palette.muted
+            )
+        return _join_sides(left, right, width)
 
 
 class StatusLine(Widget):
@@ -158,7 +174,43 @@ def usage_meter(usage: "UsageUpdate | None", palette: Palette) -> Text:
         out.append(f"{token_count_text(usage.used)} token{'s' * (usage.used != 1)}", palette.muted)
     if usage.cost and usage.cost.amount:
         out.append(f"  {usage.cost.amount:.2f} {clean_line(usage.cost.currency)[:8]}", palette.muted)
+    if (budget := UsageLimit.of(usage)) is not None:
+        style = palette.bad if budget.share >= 1 else palette.warn if budget.share > 0.75 else palette.muted
+        out.append(f"  {budget.text}", style)
     return out
+
+
+class UsageLimit(NamedTuple):
+    """The limit that is used up first, as Accord's own agent reports it in the `_meta` of the usage."""
+
+    used: float
+    limit: float
+    unit: str
+
+    @classmethod
+    def of(cls, usage: "UsageUpdate") -> "UsageLimit | None":
+        """The limit of a usage update; None if there is none."""
+        from accord.session.protocol_v1 import accord_meta  # the client has loaded by now
+
+        budget: Any = accord_meta(usage.meta).get("budget")
+        if not isinstance(budget, dict):
+            return None
+        values = cast("dict[str, Any]", budget)
+        used, limit = values.get("used"), values.get("limit")
+        if not (isinstance(used, int | float) and isinstance(limit, int | float) and limit > 0):
+            return None
+        return cls(float(used), float(limit), str(values.get("unit", "")))
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit
+
+    @property
+    def text(self) -> str:
+        """For example `budget 84% of $5` or `budget 12% of 50k tokens`."""
+        amount = f"${self.limit:,.4g}" if self.unit == "cost" else token_count_text(int(self.limit))
+        unit = "" if self.unit == "cost" else f" {clean_line(self.unit)[:12]}"
+        return f"budget {self.share:.0%} of {amount}{unit}"
 
 
 def token_count_text(number: int) -> str:

@@ -36,6 +36,8 @@ TabMark: TypeAlias = Literal["", "busy", "asks", "done", "dead"]
 
 _ENDINGS: Final = {"lost": "has lost its gateway", "dead": "has ended", "failed": "failed to connect"}
 _MAX_NOTIFICATION: Final = 120
+_MAX_TITLE: Final = 80
+_URGENCY: Final[tuple[TabMark, ...]] = ("asks", "dead", "busy", "done")
 _OSC_9_PROGRAMS: Final = frozenset(("iTerm.app", "WezTerm", "ghostty", "WarpTerminal", "kitty"))
 _OSC_777_TERMS: Final = ("foot", "rxvt-unicode", "contour")
 
@@ -57,6 +59,7 @@ class SessionAttention:
         self._write = write
         self._environ = environ
         self._states: dict[int, _LastState] = {}
+        self._title = ""
 
     def update(self, view: "SessionView", *, is_visible: bool, settings: "ChatSettings") -> None:
         """Notify the user of changes in a session. `is_visible` says whether the user is looking at it."""
@@ -92,6 +95,16 @@ class SessionAttention:
         if phase in ("running", "cancelling", "connecting"):
             return "busy"
         return "done" if last.unread else ""
+
+    def show_title(self, views: "Sequence[SessionView]", current: "SessionView") -> None:
+        """Set the title of the terminal: the most urgent mark of all sessions, and the visible session."""
+        marks = {self.mark(view) for view in views}
+        urgent: list[TabMark] = [mark for mark in _URGENCY if mark in marks]
+        name = clean_line(current.status.title or current.status.agent or "Accord")
+        title = one_line(f"{MARKS[urgent[0]].strip() if urgent else ''} {name}".strip(), _MAX_TITLE)
+        if title != self._title:
+            self._title = title
+            self._write(f"\x1b]2;{title}\x07")
 
     def forget(self, view: "SessionView") -> None:
         """Drop a closed session."""
@@ -319,6 +332,12 @@ class SessionTabs(Vertical):
 
     def _show_tabs(self) -> None:
         self._tab_bar.show([self._tab(view) for view in self.views])
+        if self._settings().terminal_title and self.views:
+            self._attention.show_title(self.views, self.view)
+
+    def mark(self, view: SessionView) -> TabMark:
+        """The mark of a session."""
+        return self._attention.mark(view)
 
     def _tab(self, view: SessionView) -> Tab:
         name = view.status.title or view.status.agent

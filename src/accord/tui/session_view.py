@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 PLAN_BESIDE_WIDTH: Final = 120
 """From this width on, the plan is beside the transcript."""
+_BRANCH_TICKS: Final = 10
+"""Ticks of half a second between two looks at the branch during a turn."""
 
 
 class SessionView(Vertical):
@@ -78,6 +80,8 @@ class SessionView(Vertical):
         """The review of the session's changes, with the comments that are not sent yet."""
         self.stash: list[Draft] = []
         """Prompts that are put aside."""
+        self._ticks = 0
+        self._branch_turns = 0  # the number of turns when the branch was looked up
         self._footer = KeyFooter(lambda: hints_of(self))
         self._title = TitleLine(self.status)
         self._status_line = StatusLine(self.status)
@@ -125,7 +129,21 @@ class SessionView(Vertical):
         )
         self.chat_session = chat_session
         chat_session.begin()
+        self.update_branch()
         await asyncio.to_thread(warm_up)  # while the agent starts
+
+    def update_branch(self) -> None:
+        """Look up the branch and the number of changed files, unless that is under way."""
+        if self.start.remote is None and self.is_attached:
+            self.run_worker(self._update_branch(), group="branch", exclusive=True)
+
+    async def _update_branch(self) -> None:
+        git: Any = await asyncio.to_thread(import_module, "accord.frontend.git_command")
+        found = await asyncio.to_thread(git.folder_status, self.start.cwd)
+        branch, changes = ("", 0) if found is None else found
+        if (branch, changes) != (self.status.branch, self.status.changed_files):
+            self.status.branch, self.status.changed_files = branch, changes
+            self._title.refresh()
 
     async def aclose(self) -> None:
         """End the agent and the user's shell commands."""
@@ -169,6 +187,7 @@ class SessionView(Vertical):
         """Focus the prompt. Called when the session becomes visible."""
         self.prompt.editor.focus()
         self.resume_dialog()
+        self.update_branch()
 
     def resume_dialog(self) -> None:
         """Let the open question accept keys again. Called when no screen is on top."""
@@ -198,8 +217,14 @@ class SessionView(Vertical):
     def _tick(self) -> None:
         if self.chat_session is not None and self.chat_session.phase in ("running", "cancelling"):
             self.display_adapter.tick()
+            self._ticks += 1
+            if self._ticks % _BRANCH_TICKS == 0:
+                self.update_branch()
 
     def _show_status(self) -> None:
+        if self.turns != self._branch_turns:
+            self._branch_turns = self.turns
+            self.update_branch()
         self._title.refresh()
         self._status_line.refresh()
         self._footer.refresh()
@@ -345,7 +370,11 @@ class SessionView(Vertical):
         self.transcript.add(item)
         self.transcript.action_bottom()
         self.prompt.set_hint("Ctrl+G attaches the output to the prompt")
-        self.run_worker(self._shell.run(item), group="shell")
+        self.run_worker(self._run_shell(item), group="shell")
+
+    async def _run_shell(self, item: ShellItem) -> None:
+        await self._shell.run(item)
+        self.update_branch()
 
     @on(Editor.Typed)
     def _typed(self) -> None:

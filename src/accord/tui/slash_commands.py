@@ -57,6 +57,7 @@ COMMANDS: Final = (
     ChatCommand("model", "choose the model", _model, "name"),
     ChatCommand("mode", "choose the mode", _mode, "name"),
     ChatCommand("sessions", "continue, search, rename or delete a session", _action("sessions")),
+    ChatCommand("dashboard", "all sessions, and what each waits for", _action("dashboard")),
     ChatCommand("theme", "choose the colors", _theme, "name"),
     ChatCommand("copy", "copy a message or a code block", _action("copy")),
     ChatCommand("export", "write the session to a Markdown file", _action("export")),

@@ -48,6 +48,14 @@ async def test_turn_that_reaches_a_limit_ends_and_names_it(
     assert len(server.requests) == requests
     said = "".join(u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk")
     assert message in said
+    usages = [update for update in updates if update["sessionUpdate"] == "usage_update"]
+    for usage in usages:  # none for a model without a known context size
+        reported = usage.get("_meta", {}).get("accord", {}).get("budget")
+        assert (reported is None) == ("requests" in budgets)
+    if usages and "requests" not in budgets:
+        last = usages[-1]["_meta"]["accord"]["budget"]
+        assert last["scope"] == "turn"
+        assert last["used"] >= last["limit"], "the client shows that the budget is used up"
 
 
 async def test_session_limit_holds_for_later_turns_and_unknown_prices_do_not_pass(

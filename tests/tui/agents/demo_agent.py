@@ -150,6 +150,9 @@ def play(text: str) -> None:
                     {"content": content, "status": status, "priority": "medium"} for content, status in steps
                 ],
             )
+        case "children":
+            update("subagent_update", sessionId="c1", title="Look at the tests",
+                   state={"state": "requires_action"})  # fmt: skip
         case "commands":
             commands = [
                 {"name": "compact", "description": "Shorten the context", "input": {"hint": "what to keep"}},

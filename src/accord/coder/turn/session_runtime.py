@@ -284,6 +284,8 @@ class SessionRuntime:
         session = self.session
         is_session = history is session.history
         budget = self.context_budget if is_session else ContextBudget(self, history)
+        resources = session.resources
+        limits = UsageBudget(resources.options.budgets, resources.config, usage, session.usage)
 
         async def on_usage(used: RequestUsage, request: ModelRequest) -> None:
             usage.add(used)
@@ -291,14 +293,12 @@ class SessionRuntime:
             tokens = budget.record_usage(request, used)
             if is_session:
                 session.context_tokens = tokens
-                await self.report_usage(model)
+                await self.report_usage(model, limits)
                 self._check_window()
 
         background = context.background
         context = replace(context, use_skill=self.definitions.skill_loader(history, model))
         tool_runner = self.tool_runner(context, excluded_tools, agent)
-        resources = session.resources
-        limits = UsageBudget(resources.options.budgets, resources.config, usage, session.usage)
 
         async def collect_notes() -> list[UserMessage]:
             if not is_session:
@@ -439,11 +439,13 @@ class SessionRuntime:
             self._checked_model = session.model
             session.spawn(check_window(session))
 
-    async def report_usage(self, model: Model) -> None:
-        """Send the context usage and the cost of the session to the client."""
+    async def report_usage(self, model: Model, limits: UsageBudget) -> None:
+        """Send the context usage, the cost of the session and the nearest limit to the client."""
         session = self.session
         if model.context_size:
             window = session.usage.usage_update(session.context_tokens, model.context_size)
+            if (nearest := limits.nearest()) is not None:
+                window.meta = {"accord": {"budget": nearest}}
             await session.agent_session.update(window)
 
     def compaction_facts(self) -> list[str]:

@@ -1,7 +1,7 @@
 """Budgets: limits of the cost, the tokens and the model requests of a turn and of a session."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from accord.coder.session.coder_session import UsageTotal
 from accord.coder.user_config import Config
@@ -60,6 +60,16 @@ class UsageBudget:
                 f"the session has made {self._session.requests:,} of {limit:,.0f} model requests ({source})"
             )
         return None
+
+    def nearest(self) -> dict[str, Any] | None:
+        """The limit that is used up first, for the client: what is used of it, its unit and its scope."""
+        found: list[dict[str, Any]] = []
+        for scope, usage in (("turn", self._turn), ("session", self._session)):
+            for unit, used in (("cost", usage.cost), ("tokens", usage.input + usage.output)):
+                limit, _ = self._limit(scope, unit)
+                if limit is not None:
+                    found.append({"scope": scope, "unit": unit, "used": used, "limit": limit})
+        return max(found, key=lambda entry: entry["used"] / entry["limit"], default=None)
 
     def _limit(self, scope: str, unit: str) -> tuple[float | None, str]:
         """The limit, and the option or setting that it comes from."""
