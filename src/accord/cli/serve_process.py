@@ -28,11 +28,11 @@ import msgspec
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import is_terminal, signal_handlers
 from accord.cli.serve_command import PORT, PORTS_TRIED, ServeArguments, ServeSettings
-from accord.cli.serve_tokens import describe_rights, print_first_token, print_start
+from accord.cli.serve_tokens import print_first_token, print_start
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints
-from accord.gateway.access.access_tokens import TokenStore, new_token, without_token
+from accord.gateway.access.access_tokens import TokenStore, describe_rights, new_token, without_token
 from accord.gateway.access.request_origin import Origins, Proxies, is_loopback, machine_address
 from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gateway
 from accord.gateway.hosted_agent import AgentSource

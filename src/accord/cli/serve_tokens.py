@@ -31,6 +31,7 @@ from accord.gateway.access.access_tokens import (
     TOKEN_PATTERN,
     Token,
     TokenStore,
+    describe_rights,
     new_token,
     pairing_link,
     qr_code,
@@ -240,13 +241,6 @@ def record_token(token: Token, event: str) -> None:
     )
 
 
-def describe_rights(token: Token) -> str:
-    agents = "all agents" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
-    folders = "all folders" if token.folders is None else ", ".join(map(visible, token.folders))
-    mcp = ", with MCP servers of the client" if token.allow_mcp else ""
-    return f"{'may watch' if token.read_only else 'may use'} {agents} in {folders}{mcp}"
-
-
 def _token_id(tokens: Tokens, text: str) -> str:
     """Return the id for an id, a whole token or a unique name."""
     if (match := TOKEN_PATTERN.fullmatch(text)) is not None:
@@ -309,6 +303,7 @@ def _token_json(token: Token, used: float | None) -> dict[str, object]:
         "folders": token.folders,
         "readOnly": token.read_only,
         "allowMcp": token.rights().may_add_mcp_servers,
+        "session": token.session or None,
     }
 
 

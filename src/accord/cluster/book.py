@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from logging import getLogger
 from typing import Any, Final, Protocol, TypeAlias
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from accord.clock import Clock, OwnedTasks, within
 from accord.cluster.jetstream import JetStream, StoredMessage, with_retries
@@ -35,9 +35,11 @@ from accord.schema.codec import encode
 from accord.session import Event
 from accord.store.records import SESSION, as_event, event_payload, unfinished, value_payload
 from accord.store.session_summary import (
+    SessionPatch,
     SessionSummary,
     SummaryEffect,
     changes_summary,
+    checked_title,
     effect_of,
     first_summary,
     now_micros,
@@ -335,6 +337,16 @@ class ClusterLog:
 
     def note(self, kind: str, value: Any) -> None:
         self._add(kind, value_payload(kind, value), None)
+
+    def change_entry(self, *, title: str | None = None, archived: bool | None = None) -> None:
+        if not self.writable:
+            raise self._failure or StoreError(f"session {self._entry.session_id} is not open for writing")
+        patch = SessionPatch(
+            title=UNSET if title is None else checked_title(title),
+            title_set=title is not None,
+            archived=UNSET if archived is None else archived,
+        )
+        self._add(SESSION, encode(patch), patch)
 
     def _add(
         self, kind: str, payload: bytes, effect: SummaryEffect, *, text: bool = False, by: str = ""

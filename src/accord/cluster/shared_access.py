@@ -31,6 +31,7 @@ from accord.gateway.access.access_tokens import (
     Token,
     TokenLookup,
     TokenRights,
+    encode_token,
     unknown_token,
 )
 from accord.gateway.access.browser_logins import LOGIN_LIFETIME, MAX_LOGINS, USE_INTERVAL
@@ -111,7 +112,7 @@ class ClusterTokens(TokenLookup):
 
     async def add(self, token: Token) -> None:
         try:
-            if await self._copy.create(token.id, TOKEN_FORMAT.encode(token)):
+            if await self._copy.create(token.id, encode_token(token)):
                 return
         except StoreError as error:
             raise UsageError(f"cannot store a token in the cluster: {error}") from None

@@ -6,6 +6,7 @@ from typing import Any
 from accord.cluster.book import ClusterBook
 from accord.cluster.link_message import AttachedLog
 from accord.cluster.session_index import IndexEntry
+from accord.errors import NotFound
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_features import ClientFeatures
@@ -20,7 +21,9 @@ class StoredSession:
     def __init__(
         self, book: ClusterBook, entry: IndexEntry, rights: TokenRights, features: ClientFeatures
     ) -> None:
-        """Raises RpcError if the token does not cover its folders."""
+        """Raises RpcError if the token does not cover it."""
+        if rights.session not in ("", entry.session_id):
+            raise NotFound("session not found", {"sessionId": entry.session_id})
         check_folders(rights, entry.summary.cwd, *entry.summary.additional_directories)
         self._entry = entry
         self._features = features

@@ -47,6 +47,10 @@ class Worktree:
     main: str
     """The top folder of the main worktree."""
 
+    def contains(self, folder: str) -> bool:
+        """Whether a folder is in this worktree, with symlinks resolved."""
+        return Path(os.path.realpath(folder)).is_relative_to(self.path)
+
     @property
     def merge_command(self) -> str:
         """The command with which the user takes over the commits."""
@@ -294,7 +298,6 @@ def _session_there(worktree: Worktree) -> Lease | None:
                 continue
             with open_store(store_path(name)) as store:
                 for session_id, lease in store.writers().items():
-                    cwd = os.path.realpath(store.summary(session_id).cwd)
-                    if lease.pid != os.getpid() and Path(cwd).is_relative_to(worktree.path):
+                    if lease.pid != os.getpid() and worktree.contains(store.summary(session_id).cwd):
                         return lease
     return None

@@ -128,6 +128,13 @@ class SessionLog(Protocol):
         """Add a record of the gateway's own kind, such as `gateway.answer`. Readers of events skip it."""
         ...
 
+    def change_entry(self, *, title: str | None = None, archived: bool | None = None) -> None:
+        """Change the title in the session list, or move the session to the archive or out of it.
+
+        Raises UsageError for a title without characters, and StoreError.
+        """
+        ...
+
     def when(self, number: int, then: OnCommit) -> None:
         """Call `then` when the record with this number is committed, or known not to be.
 

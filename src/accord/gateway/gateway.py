@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
 from accord.frontend.file_index import FileIndexes
-from accord.gateway.access.access_contracts import AuditSink
+from accord.gateway.access.access_contracts import AuditSink, Browsers, Tokens
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
@@ -79,6 +79,10 @@ class Gateway:
         self.clients: list[GatewayClient] = []
         self.stopping: bool = False
         """Set while the gateway only waits for running turns to end."""
+        self.tokens: Tokens | None = None
+        """The access tokens, for clients that may manage them."""
+        self.browsers: Browsers | None = None
+        """The browsers that are logged in with them."""
         self.watch_token: Callable[[TokenRights, Callable[[str], None]], LimitLease] | None = None
         """Calls back when a token is revoked or expires; see `Authenticator.watch_token`."""
         self.on_attachment: Callable[[GatewayClient, LiveSession, bool], None] | None = None
@@ -95,6 +99,8 @@ class Gateway:
         self._idle_seconds = idle
         self._session_locks: dict[tuple[str, str], asyncio.Lock] = {}
         self.file_indexes: FileIndexes = FileIndexes(clock)
+        self.search_lock: asyncio.Lock = asyncio.Lock()
+        """Held while the search index is brought up to date."""
         self.tasks: OwnedTasks = OwnedTasks()
         self._idle_timer: Any = None
 
@@ -176,7 +182,7 @@ class Gateway:
         """Set other additional folders. Detaches the clients whose token does not cover them."""
         session.additional_folders = additional_folders
         for client in session.clients:
-            if not client.rights.covers(session.agent.name, session.folders):
+            if not client.rights.may_see(session.agent.name, session.id, session.folders):
                 self.detach(client, session)
 
     # -- sending

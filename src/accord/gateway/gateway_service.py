@@ -171,6 +171,7 @@ async def run_gateway(
             folders=plan.folders,
         )
         gateway.notifier = notifier
+        gateway.tokens, gateway.browsers = authenticator.tokens, authenticator.browsers
         opener: ConnectionOpener = gateway
         if backend is not None:
             metrics.more = backend.metrics

@@ -234,6 +234,16 @@ class FileSessionLog:
             self._book.add_unwritten(self)
         self._pending.append(_Note(kind, value))
 
+    def change_entry(self, *, title: str | None = None, archived: bool | None = None) -> None:
+        self._book.commit()
+        if self.journal is None:
+            raise StoreError(f"session {self._session_id} is no longer logged")
+        store, stored_id = self._book.store, self.journal.session_id
+        if title is not None:
+            store.set_title(stored_id, title)
+        if archived is not None:
+            (store.archive if archived else store.unarchive)(stored_id)
+
     def when(self, number: int, then: OnCommit) -> None:
         if number <= self.committed:
             then(None)

@@ -15,7 +15,7 @@ from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.pending_requests import USER_REQUEST_METHODS, PendingRequest
 from accord.schema.codec import encode
-from accord.store import iso_time
+from accord.store import SessionSummary, iso_time
 from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
@@ -120,11 +120,18 @@ class SessionOverview:
             self.notify_changed(pending.session)
 
     async def list_sessions(
-        self, rights: TokenRights, query: str = "", limit: int | None = None, cursor: str | None = None
+        self,
+        rights: TokenRights,
+        query: str = "",
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        archived: bool = False,
     ) -> tuple[list[dict[str, Any]], str | None]:
         """List the sessions that the token covers, most recently used first, and the cursor of the rest.
 
-        `query` are words that title, agent or folders contain. Raises InvalidParams for an unknown cursor.
+        `query` are words that title, agent or folders contain. `archived`: those that were archived instead
+        of the others. Raises InvalidParams for an unknown cursor.
         """
         self._gateway.book.commit()
         words = query.casefold().split()
@@ -140,7 +147,9 @@ class SessionOverview:
                 at_that_time += 1
                 if last_used == before and at_that_time <= skipped:
                     continue
-                entry = self._recorded_entry(recorded, rights)
+                if summary.archived is not archived:
+                    continue
+                entry = self.entry(recorded, rights)
                 if entry is None or not _contains_words(entry, words):
                     continue
                 if (owner := owners.get(summary.session_id)) is not None:
@@ -151,7 +160,7 @@ class SessionOverview:
             await asyncio.sleep(0)  # let other tasks run
         return entries, None
 
-    def _recorded_entry(self, recorded: RecordedSession, rights: TokenRights) -> dict[str, Any] | None:
+    def entry(self, recorded: RecordedSession, rights: TokenRights) -> dict[str, Any] | None:
         """The entry of a stored session; None if no agent here has it, or the token does not cover it."""
         session = self._gateway.sessions.find(recorded.agent, recorded.session_id)
         node = self._gateway.book.node_of(recorded.agent, recorded.session_id)
@@ -159,22 +168,23 @@ class SessionOverview:
         folders = session.folders if session else (summary.cwd, *summary.additional_directories)
         if recorded.agent not in self._gateway.agents and node is None:
             return None
-        if not rights.covers(recorded.agent, folders):
+        if not rights.may_see(recorded.agent, recorded.session_id, folders):
             return None
         return _session_entry(
             recorded.agent,
             recorded.session_id,
             folders[0],
-            (session.title if session else None) or summary.title,
+            _shown_title(session, summary),
             iso_time(summary.updated),
             session,
             node,
+            archived=summary.archived,
         )
 
     def notify_elsewhere(self, recorded: RecordedSession) -> None:
         """Send the state of a session at another node to the clients that subscribed to sessions."""
         for client in self._gateway.clients:
-            if client.wants_sessions and (entry := self._recorded_entry(recorded, client.rights)) is not None:
+            if client.wants_sessions and (entry := self.entry(recorded, client.rights)) is not None:
                 client.notify("_accord/sessions", {"changed": entry})
 
     def notify_changed(self, session: LiveSession) -> None:
@@ -186,14 +196,21 @@ class SessionOverview:
         clients = tuple(
             client
             for client in self._gateway.clients
-            if client.wants_sessions and client.rights.covers(session.agent.name, session.folders)
+            if client.wants_sessions
+            and client.rights.may_see(session.agent.name, session.id, session.folders)
         )
         if clients:
             summary = session.log.summary
-            updated = iso_time(summary.updated) if summary is not None else None
-            title = session.title or (summary.title if summary is not None else None)
-            node = self._gateway.book.node_of(session.agent.name, session.id)
-            entry = _session_entry(session.agent.name, session.id, session.cwd, title, updated, session, node)
+            entry = _session_entry(
+                session.agent.name,
+                session.id,
+                session.cwd,
+                _shown_title(session, summary),
+                iso_time(summary.updated) if summary is not None else None,
+                session,
+                self._gateway.book.node_of(session.agent.name, session.id),
+                archived=summary is not None and summary.archived,
+            )
             body = encode(Notification("_accord/sessions", {"changed": entry}))
             self._gateway.outbox.post(clients, OutgoingFrame(body), None, session.log)
 
@@ -202,7 +219,7 @@ class SessionOverview:
         clients = tuple(
             client
             for client in self._gateway.clients
-            if client.wants_sessions and client.rights.covers(agent, folders)
+            if client.wants_sessions and client.rights.may_see(agent, session_id, folders)
         )
         if clients:
             params = {"removed": {"agent": agent, "sessionId": session_id}}
@@ -231,6 +248,14 @@ def _contains_words(entry: dict[str, Any], words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
+def _shown_title(session: LiveSession | None, summary: SessionSummary | None) -> str | None:
+    """The title that the user chose, else that of the agent."""
+    stored = None if summary is None else summary.title
+    if summary is not None and summary.title_set:
+        return stored
+    return (session.title if session is not None else None) or stored
+
+
 def _session_entry(
     agent: str,
     session_id: str,
@@ -239,6 +264,8 @@ def _session_entry(
     updated: str | None,
     session: LiveSession | None,
     node: SessionNode | None,
+    *,
+    archived: bool,
 ) -> dict[str, Any]:
     elsewhere = "idle" if node is None else node.state
     entry: dict[str, Any] = {
@@ -251,6 +278,8 @@ def _session_entry(
     }
     if node is not None:
         entry["node"] = node.node
+    if archived:
+        entry["archived"] = True
     if title:
         entry["title"] = title
     if updated:

@@ -27,6 +27,7 @@ from accord.errors import BadSettings, UsageError
 from accord.file_format import FileFormat, NewerFormat
 from accord.paths import data_dir
 from accord.private_files import create_file, private_folder
+from accord.safe_text import visible
 
 NOT_ALLOWED: Final = -32003
 """The JSON-RPC error code for something that the token does not cover."""
@@ -61,6 +62,8 @@ class TokenRights(Struct, frozen=True):
     """In seconds since 1970."""
     peer: str = ""
     """The client's address, for the audit log."""
+    session: str = ""
+    """The id of the only session that a share link shows; empty for every session."""
     credential: Credential | None = None
     """What the client has shown, for other nodes of a cluster."""
 
@@ -86,6 +89,10 @@ class TokenRights(Struct, frozen=True):
             any(commonpath((real, allowed)) == allowed for allowed in self.folders)
             for real in map(realpath, {folder, normpath(folder)})
         )
+
+    def may_see(self, agent: str, session_id: str, folders: Iterable[str]) -> bool:
+        """Whether the token covers a session of this agent in these folders."""
+        return self.session in ("", session_id) and self.covers(agent, folders)
 
     def covers(self, agent: str, folders: Iterable[str]) -> bool:
         """Whether the token covers this agent and all of these folders."""
@@ -115,7 +122,11 @@ USE_RECORD_SECONDS: Final = 60.0
 NEVER_USED: Final = 0.0
 """The modification time of a token file that was never used."""
 _NO_HASH: Final = "0" * 64
-TOKEN_FORMAT: Final = FileFormat()
+TOKEN_FORMAT: Final = FileFormat(2)
+"""Only share links are written in version 2, so that an older Accord accepts none: it does not know their
+limit.
+"""
+_VERSION_1: Final = FileFormat(1)
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +143,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     read_only: bool = False
     allow_mcp: bool | None = None
     """None in tokens that were created without the option: their other rights decide."""
+    session: str = ""
+    """The only session that a share link shows."""
+    parent: str = ""
+    """The id of the token that created the share link, which ends with it."""
 
     def is_expired(self, now: float) -> bool:
         return self.expires is not None and now >= self.expires
@@ -147,6 +162,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
             allow_mcp=self.allow_mcp,
             expires=self.expires,
             peer=peer,
+            session=self.session,
         )
 
 
@@ -159,6 +175,8 @@ def new_token(
     read_only: bool = False,
     allow_mcp: bool | None = None,
     expires: float | None = None,
+    session: str = "",
+    parent: str = "",
 ) -> tuple[Token, str]:
     """Create a token, which is not stored yet. Return it with its full text, which never is."""
     secret = secrets.token_urlsafe(32)
@@ -172,8 +190,28 @@ def new_token(
         folders=None if folders is None else tuple(dict.fromkeys(map(os.path.realpath, folders))),
         read_only=read_only,
         allow_mcp=allow_mcp,
+        session=session,
+        parent=parent,
     )
     return token, f"{TOKEN_PREFIX}{token.id}_{secret}"
+
+
+def encode_token(token: Token) -> bytes:
+    """Encode a token for the file or the bucket that keeps it."""
+    if token.session:
+        return TOKEN_FORMAT.encode(token)
+    members = msgspec.to_builtins(token)
+    return _VERSION_1.encode({name: members[name] for name in members if name not in ("session", "parent")})
+
+
+def describe_rights(token: Token) -> str:
+    """Say in one line what the holder of a token may do."""
+    if token.session:
+        return f"may watch session {visible(token.session)} of {', '.join(map(visible, token.agents or ()))}"
+    agents = "all agents" if token.agents is None else "agents " + ", ".join(map(visible, token.agents))
+    folders = "all folders" if token.folders is None else ", ".join(map(visible, token.folders))
+    mcp = ", with MCP servers of the client" if token.allow_mcp else ""
+    return f"{'may watch' if token.read_only else 'may use'} {agents} in {folders}{mcp}"
 
 
 def unknown_token(id: str) -> UsageError:
@@ -197,14 +235,18 @@ class TokenLookup:
         token = self.get(match[1]) if match is not None else None
         expected = _NO_HASH if token is None else token.sha256
         matches = hmac.compare_digest(expected, _hash(match[2] if match is not None else text))
-        if token is None or not matches or token.is_expired(self._now()):
+        if token is None or not matches or not self._is_current(token):
             return None
         return token
 
     def is_valid(self, id: str) -> bool:
         """Whether the token exists and has not expired."""
         token = self.get(id)
-        return token is not None and not token.is_expired(self._now())
+        return token is not None and self._is_current(token)
+
+    def _is_current(self, token: Token) -> bool:
+        """Whether neither it nor the token that created it has ended."""
+        return not token.is_expired(self._now()) and (not token.parent or self.is_valid(token.parent))
 
     def require_current(self) -> None:
         """Raise RequestRefused if it is not known here which tokens are valid."""
@@ -236,7 +278,7 @@ class TokenStore(TokenLookup):
     def _write(self, token: Token) -> None:
         try:
             private_folder(self.folder)
-            create_file(Path(self._path(token.id)), TOKEN_FORMAT.encode(token), NEVER_USED)
+            create_file(Path(self._path(token.id)), encode_token(token), NEVER_USED)
         except OSError as error:
             raise UsageError(f"cannot store a token in {self.folder}: {error.strerror}") from None
 
@@ -338,6 +380,16 @@ def pairing_link(url: str, token: str) -> str:
     without a final slash.
     """
     return f"{url.rstrip('/')}/#token={token}"
+
+
+def qr_rows(text: str) -> list[str] | None:
+    """Return the QR code as rows of 0 and 1, without a border; None if segno is not installed."""
+    if find_spec("segno") is None:
+        return None
+    import segno
+
+    code = segno.make(text, error="l", micro=False)
+    return ["".join("1" if module else "0" for module in row) for row in code.matrix_iter(scale=1, border=0)]
 
 
 def qr_code(text: str, width: int) -> list[str] | None:

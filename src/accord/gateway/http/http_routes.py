@@ -142,7 +142,8 @@ class ApiEndpoints:
         )
 
     def _metrics(self, exchange: HttpExchange) -> None:
-        self._server_state.authenticate(exchange)
+        if self._server_state.authenticate(exchange).session:
+            raise RequestRefused(403, "A share link only shows one session.")
         send_response(
             self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS
         )

@@ -52,7 +52,7 @@ def list_agents(client: "GatewayClient", call: "ClientCall") -> None:
 
 async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
     """List the sessions of all agents that the token covers, in pages if there is a `limit`; `subscribe`
-    turns change notifications on or off.
+    turns change notifications on or off, `archived` lists the archive.
     """
     params = read_params(call)
     client.wants_sessions = bool_param(params, "subscribe", client.wants_sessions)
@@ -61,7 +61,11 @@ async def list_sessions(client: "GatewayClient", call: "ClientCall") -> None:
         raise InvalidParams("Invalid params: `limit` must be a positive number")
     cursor = None if params.get("cursor") is None else text_param(params, "cursor")
     sessions, next_cursor = await client.gateway.overview.list_sessions(
-        client.rights, text_param(params, "query", ""), limit and min(limit, _MAX_SESSIONS), cursor
+        client.rights,
+        text_param(params, "query", ""),
+        limit and min(limit, _MAX_SESSIONS),
+        cursor,
+        archived=bool_param(params, "archived", False),
     )
     call.answer(encode(without_none(sessions=sessions, nextCursor=next_cursor)))
 

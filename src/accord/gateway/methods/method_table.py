@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from accord.errors import RpcError
+from accord.errors import NotFound, RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import checked_params
 from accord.gateway.methods import (
@@ -10,7 +10,10 @@ from accord.gateway.methods import (
     prompt_turn,
     review_methods,
     session_list,
+    session_management,
     session_setup,
+    token_methods,
+    worktree_methods,
 )
 from accord.schema.methods import (
     SESSION_ARCHIVE,
@@ -41,6 +44,9 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/delete": session_list.delete,
     **extension_methods.METHODS,
     **review_methods.METHODS,
+    **session_management.METHODS,
+    **token_methods.METHODS,
+    **worktree_methods.METHODS,
 }
 _NOT_SERVED: Final = frozenset(
     (
@@ -58,11 +64,26 @@ _READ_ONLY_METHODS: Final = frozenset(
         "session/list",
         "session/close",
         *extension_methods.READ_ONLY_METHODS,
+        *session_management.READ_ONLY_METHODS,
     )
 )
+_SHARE_LINK_METHODS: Final = frozenset(
+    (
+        *("initialize", "session/load", "session/resume", "session/close"),
+        *("_accord/agents", "_accord/sessions", "_accord/terminal/output", "_accord/session/export"),
+    )
+)
+"""What the holder of a share link may call, for its session only."""
 
 _UNAUDITED_METHODS: Final = frozenset(
-    ("initialize", "session/list", *extension_methods.METHODS, *review_methods.UNAUDITED_METHODS)
+    (
+        *("initialize", "session/list"),
+        *extension_methods.METHODS,
+        *review_methods.UNAUDITED_METHODS,
+        *session_management.UNAUDITED_METHODS,
+        *token_methods.UNAUDITED_METHODS,
+        *worktree_methods.UNAUDITED_METHODS,
+    )
 ) - {"_accord/inbox/answer"}
 
 
@@ -79,6 +100,11 @@ class MethodTable:
         """Return the handler of this call; None if there is none. Raises RpcError if the token does not
         allow it.
         """
+        if only := call.client.rights.session:
+            if call.method not in _SHARE_LINK_METHODS:
+                raise RpcError("this link only shows one session", {"method": call.method}, code=NOT_ALLOWED)
+            if call.session_id not in (None, only):
+                raise NotFound("session not found", {"sessionId": call.session_id})
         if call.client.rights.read_only and call.method not in _READ_ONLY_METHODS:
             raise RpcError("this token is read-only", {"method": call.method}, code=NOT_ALLOWED)
         if call.method.startswith("_accord/"):

@@ -44,14 +44,15 @@ async def visible_sessions(
 ) -> dict[str, SessionInfo]:
     """Return the sessions of this agent that the token covers, by id: the gateway's own and the agent's.
 
-    `used_only` leaves out those of the gateway's own sessions that have no prompt, unless the agent lists
-    them.
+    `used_only` leaves out those of the gateway's own sessions that are archived, and those that have no
+    prompt, unless the agent lists them.
     """
     gateway, agent, rights = client.gateway, client.agent, client.rights
     sessions: dict[str, SessionInfo] = {}
     owners = gateway.book.owners()
     owned: dict[str, SessionOwner] = {}
     unused: set[str] = set()
+    archived: set[str] = set()
     for page in gateway.book.pages(agent.name, cwd):
         for recorded in page:
             info = recorded.summary.info()
@@ -59,6 +60,8 @@ async def visible_sessions(
                 owned[recorded.session_id] = owner
             info.session_id = recorded.session_id
             sessions[info.session_id] = info
+            if used_only and recorded.summary.archived:
+                archived.add(info.session_id)
             if used_only and not recorded.summary.is_used:
                 unused.add(info.session_id)
         await asyncio.sleep(0)  # let other tasks run
@@ -98,7 +101,7 @@ async def visible_sessions(
     return {
         id: info
         for id, info in sessions.items()
-        if id not in unused and rights.covers(agent.name, _folders(info))
+        if id not in unused and id not in archived and rights.may_see(agent.name, id, _folders(info))
     }
 
 

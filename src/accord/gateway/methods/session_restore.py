@@ -135,6 +135,8 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
 async def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None:
     """Return a live or logged session in folders that the token covers; None if it is unknown."""
     gateway, agent = client.gateway, client.agent
+    if client.rights.session not in ("", session_id):
+        raise NotFound("session not found", {"sessionId": session_id})
     session = gateway.sessions.find(agent.name, session_id)
     if session is None:
         recorded = gateway.book.find(agent.name, session_id)

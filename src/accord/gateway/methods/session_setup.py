@@ -103,6 +103,8 @@ def initialize_response(agent: HostedAgent, connection_id: str, rights: TokenRig
     gateway: dict[str, object] = {"version": 1, "agent": agent.name}
     if rights.read_only:
         gateway["readOnly"] = True
+    if rights.session:
+        gateway["session"] = rights.session
     if not rights.may_add_mcp_servers:
         gateway["mcpServers"] = False
     extensions = {**EXTENSIONS, "resume": {"version": 1, "connectionId": connection_id}, "gateway": gateway}
