@@ -10,7 +10,7 @@ from typing import Protocol
 import pytest
 from tests.patience import PATIENCE
 
-from accord.errors import InvalidRequest, StoreError
+from accord.errors import InvalidParams, InvalidRequest, StoreError
 from accord.frontend.recording import RecordedSession
 from accord.gateway.contracts import Book, LogReader, SessionLog
 from accord.schema import AgentMessageChunk, SessionUpdate, TextContent, ToolCall
@@ -217,3 +217,21 @@ async def reading_a_long_log_lets_other_tasks_run(backend: BookBackend) -> None:
     finally:
         counting.cancel()
     assert steps > 2, "the whole log was read in one step"
+
+
+@check
+async def the_users_title_stays_and_the_archive_is_a_mark_of_the_entry(backend: BookBackend) -> None:
+    book = await backend.open()
+    log = await new_log(book)
+    log.change_entry(title="  Mine  ")
+    log.change_entry(archived=True)
+    log.append(TurnStarted([TextContent("do it")]), chunk("done"), TurnEnded("end_turn"))
+    await committed(book, log)
+    summary = listed(book)[0].summary
+    assert (summary.title, summary.title_set, summary.archived) == ("Mine", True, True)
+    log.change_entry(archived=False)
+    await committed(book, log)
+    assert listed(book)[0].summary.archived is False
+    assert "done" in [text_of(update) for update in await rest(log.reader())]
+    with pytest.raises(InvalidParams):
+        log.change_entry(title=" \n ")

@@ -151,15 +151,11 @@ def state_of(worktree: Worktree) -> WorktreeState:
     return WorktreeState(len(git.changes()), int(commits))
 
 
-def remove_worktree(worktree: Worktree, *, save: bool = False) -> str:
-    """Remove the folder of a worktree; says what happened to its branch.
-
-    Its branch goes only if another one has its commits. Uncommitted files are refused, or with `save`
-    committed to the branch first. Raises UsageError.
-    """
+def require_removable(worktree: Worktree, *, save: bool = False) -> WorktreeState:
+    """Return the state of a worktree that can be removed. Raises UsageError if work would be lost."""
     if (lease := _session_there(worktree)) is not None:
         raise UsageError(f"{worktree.name} is not removed: a session runs there in process {lease.pid}")
-    state, git = state_of(worktree), Git.require(worktree.path)
+    state = state_of(worktree)
     if not worktree.branch and state.commits:
         raise UsageError(
             f"{worktree.name} is not removed: no branch has its commits; make one in {worktree.path}"
@@ -169,6 +165,16 @@ def remove_worktree(worktree: Worktree, *, save: bool = False) -> str:
             f"{worktree.name} is not removed: it has {count_text(state.changes, 'uncommitted file')}; "
             f"commit them in {worktree.path}, or use --save to commit them to {worktree.branch or 'a branch'}"
         )
+    return state
+
+
+def remove_worktree(worktree: Worktree, *, save: bool = False) -> str:
+    """Remove the folder of a worktree; says what happened to its branch.
+
+    Its branch goes only if another one has its commits. Uncommitted files are refused, or with `save`
+    committed to the branch first. Raises UsageError.
+    """
+    state, git = require_removable(worktree, save=save), Git.require(worktree.path)
     if state.changes:
         git.write("add", "-A", "--", ":/", hooks=False)
         git.write("commit", "--quiet", "-m", f"Save the work in {worktree.name}", hooks=False)

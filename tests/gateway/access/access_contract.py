@@ -200,3 +200,20 @@ async def all_gateways_sign_with_one_secret(backend: AccessBackend) -> None:
     await two.devices.remove("server-key")
     assert two.devices.all() == []
     assert await two.devices.server_secret(lambda: b"3" * 32) == secret
+
+
+@check
+async def a_share_link_keeps_its_session_and_ends_with_the_token_that_made_it(backend: AccessBackend) -> None:
+    one, two = await backend.open(), await backend.open()
+    parent, _ = new_token("laptop", now=backend.now())
+    shared, text = new_token("", now=backend.now(), read_only=True, session="s1", parent=parent.id)
+    await one.tokens.add(parent)
+    await one.tokens.add(shared)
+    await backend.settle()
+    found = two.tokens.find(text)
+    assert found == shared
+    assert found.rights().session == "s1"
+    await one.tokens.remove(parent.id)
+    await backend.settle()
+    assert two.tokens.find(text) is None
+    assert not two.tokens.is_valid(shared.id)

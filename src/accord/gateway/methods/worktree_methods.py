@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from accord.errors import InvalidRequest, RpcError, UsageError
 from accord.frontend.git_command import Git
-from accord.frontend.worktrees import Worktree, open_worktree, remove_worktree, state_of, worktrees_of
+from accord.frontend.worktrees import (
+    Worktree,
+    open_worktree,
+    remove_worktree,
+    require_removable,
+    state_of,
+    worktrees_of,
+)
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.methods.parameters import bool_param, read_params, text_param, without_none
@@ -130,6 +137,7 @@ async def remove(client: "GatewayClient", call: "ClientCall") -> None:
         found = None if git is None else _worktree_at(git, path)
         if found is None:
             raise UsageError(f"there is no worktree of Accord at {path}")
+        require_removable(found, save=save)
         return found
 
     worktree = await _in_thread(find)
