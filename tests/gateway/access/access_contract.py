@@ -212,7 +212,8 @@ async def a_share_link_keeps_its_session_and_ends_with_the_token_that_made_it(ba
     await backend.settle()
     found = two.tokens.find(text)
     assert found == shared
-    assert found is not None and found.rights().session == "s1"
+    assert found is not None
+    assert found.rights().session == "s1"
     await one.tokens.remove(parent.id)
     await backend.settle()
     assert two.tokens.find(text) is None
