@@ -419,6 +419,26 @@ def test_a_recording_is_renamed_archived_and_shown_again(harness: SessionsHarnes
     harness.sessions("rename", "s1", " ", "--recorded", code=2)
 
 
+def test_an_archived_session_that_was_not_recorded_is_shown_again(harness: SessionsHarness) -> None:
+    """It was made in an editor: only the agent knows it."""
+    harness.accord("run", "-a", "accord", "--model", "rehearsal", "hello")
+    (harness.home / "data" / "client.db").unlink()
+    session_id = harness.sessions("list", "-a", "accord").split()[0]
+    harness.sessions("archive", session_id, "-a", "accord")
+    assert harness.sessions("list", "-a", "accord") == ""
+    assert harness.sessions("list", "-a", "accord", "--archived").rstrip().endswith("(archived)")
+    harness.sessions("unarchive", session_id, "-a", "accord")
+    assert harness.sessions("list", "-a", "accord").startswith(session_id)
+
+
+def test_an_agent_with_the_extension_renames_and_archives_its_sessions(harness: SessionsHarness) -> None:
+    harness.agent("keeper", sys.executable, KEEPER, KEEPER_EXTENSION="sessionIndex")
+    harness.sessions("rename", "bbb", "Better")
+    harness.sessions("archive", "bbb")
+    assert harness.calls("_session/rename") == [{"sessionId": "bbb-3", "title": "Better"}]
+    assert harness.calls("_session/archive") == [{"sessionId": "bbb-3"}]
+
+
 def test_a_session_of_the_coding_agent_is_renamed_and_forked_while_it_runs(harness: SessionsHarness) -> None:
     """Another process holds the session, as `accord chat` does."""
     harness.accord("run", "-a", "accord", "--model", "rehearsal", "hello")

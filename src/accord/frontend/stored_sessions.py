@@ -181,7 +181,7 @@ class StoredSessions:
         if not title:
             raise UsageError("the title is empty")
         changed = self._change_own_log(entry, lambda store, key: store.set_title(key, title))
-        if not changed and self.agent is not None and self._offers("title"):
+        if not changed and self.agent is not None and self._can_change("title"):
             title = await self.agent.set_title(entry.session_id, title)
             changed = True
         if self._change_recording(entry, lambda store, key: store.set_title(key, title)) or changed:
@@ -195,7 +195,7 @@ class StoredSessions:
             (store.archive if archived else store.unarchive)(key)
 
         changed = self._change_own_log(entry, change)
-        if not changed and self.agent is not None and self._offers("archive"):
+        if not changed and self.agent is not None and self._can_change("archive"):
             await (self.agent.archive_session if archived else self.agent.unarchive_session)(entry.session_id)
             changed = True
         if not (self._change_recording(entry, change) or changed):
@@ -254,7 +254,8 @@ class StoredSessions:
         seen: set[str] = set()
         name = self.name or self.agent.name
         writers = self._writers()
-        async for info in self.agent.list_sessions(cwd=cwd):
+        archived = "include" if self._offers("archive") else None
+        async for info in self.agent.list_sessions(cwd=cwd, archived=archived):
             if info.session_id in seen or (cwd is not None and not same_directory(info.cwd, cwd)):
                 continue
             seen.add(info.session_id)
@@ -298,6 +299,10 @@ class StoredSessions:
     def _offers(self, capability: str) -> bool:
         sessions = self.agent.capabilities.session_capabilities if self.agent is not None else None
         return bool(sessions and getattr(sessions, capability))
+
+    def _can_change(self, capability: str) -> bool:
+        """Whether the agent changes the title or the archive, by the standard method or the extension."""
+        return self._offers(capability) or (self.agent is not None and self.agent.can_follow_sessions)
 
     def _require_agent(self, action: str) -> RemoteAgent:
         if self.agent is None:

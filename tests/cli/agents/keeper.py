@@ -2,7 +2,7 @@
 page.
 
 `KEEPER_WITHOUT` names what it does not support (list, load, fork, delete; servers: loading without MCP
-servers). `KEEPER_CALLS` is a file for the
+servers). `KEEPER_EXTENSION` is an extension that it announces. `KEEPER_CALLS` is a file for the
 calls it receives. `KEEPER_LOGIN` is a file that exists once the user has signed in; until then sessions are
 refused.
 """
@@ -70,7 +70,12 @@ def answer(method: str, params: dict[str, Any], id: Any) -> Any:
             name: {} for name in ("list", "fork", "delete", "additionalDirectories") if name not in WITHOUT
         }
         capabilities = {"loadSession": "load" not in WITHOUT, "sessionCapabilities": offered}
-        return send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": capabilities}})
+        result: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": capabilities}
+        if extension := os.environ.get("KEEPER_EXTENSION"):
+            result["_meta"] = {extension: {"supported": True}}
+        return send({"id": id, "result": result})
+    if method.startswith("_session/") and "KEEPER_EXTENSION" in os.environ:
+        return send({"id": id, "result": {}})
     if method == "session/list":
         start = int(params.get("cursor") or 0)
         page: dict[str, Any] = {"sessions": sessions()[start : start + 2]}
