@@ -435,13 +435,21 @@ class _Action(TypedDict, total=False):
     cwd: AnyPath | None
 
 
-def permission_workspace(consent: Consent) -> Callable[[ClientSession], Workspace]:
+BeforeChange: TypeAlias = Callable[[Sequence[str]], Awaitable[None]]
+"""Called with the paths of files that are about to change."""
+
+
+def permission_workspace(
+    consent: Consent, before_change: BeforeChange | None = None
+) -> Callable[[ClientSession], Workspace]:
     """A function that creates the `PermissionWorkspace` of a session."""
 
     def make(session: ClientSession) -> Workspace:
         environment = without_credentials(os.environ)
         terminals = Terminals(session.roots, base_env=environment, on_output=session.terminals.add_output)
-        return PermissionWorkspace(session, consent, LocalWorkspace(session.roots, terminals=terminals))
+        return PermissionWorkspace(
+            session, consent, LocalWorkspace(session.roots, terminals=terminals), before_change
+        )
 
     return make
 
@@ -453,7 +461,14 @@ class PermissionWorkspace(LocalWorkspace):
     that the agent asked the user. Commands get no credentials from the user's environment.
     """
 
-    def __init__(self, session: ClientSession, consent: Consent, local: LocalWorkspace) -> None:
+    def __init__(
+        self,
+        session: ClientSession,
+        consent: Consent,
+        local: LocalWorkspace,
+        before_change: BeforeChange | None = None,
+    ) -> None:
+        self._before_change = before_change
         super().__init__(local.roots, files=local.files, terminals=local.terminals)
         self._session = session
         self._consent = consent
@@ -478,6 +493,8 @@ class PermissionWorkspace(LocalWorkspace):
             category="write",
             paths=(path,),
         )
+        if self._before_change is not None:
+            await self._before_change([os.fspath(path)])
         await super().write_text_file(path, content)
 
     async def create_terminal(

@@ -3,9 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast, get_args
+from typing import Final, Protocol, cast, get_args
 
-from accord.client import ClientSession
 from accord.safe_text import clean_line, one_line
 from accord.schema.content import text_of_blocks
 from accord.session.rewind import RewindPoints, RewindResult, RewindScope
@@ -65,10 +64,32 @@ class RewindOutcome:
     """Whether no file was left out."""
 
 
+class RewindTarget(Protocol):
+    """A session that can go back: `ClientSession`, or `ClientRewind` for agents that cannot."""
+
+    @property
+    def cwd(self) -> str: ...
+
+    async def rewind_points(self) -> RewindPoints:
+        """The messages to go back to, the latest first."""
+        ...
+
+    async def rewind(
+        self,
+        message_id: str | None,
+        scope: RewindScope = "both",
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+    ) -> RewindResult:
+        """Go back to before a message; without one, take the last rewind back."""
+        ...
+
+
 class RewindService:
     """Goes back in one session. Every method can raise AccordError."""
 
-    def __init__(self, session: ClientSession) -> None:
+    def __init__(self, session: RewindTarget) -> None:
         self._session = session
 
     async def points(self) -> RewindPoints:

@@ -5,6 +5,7 @@ Settings are matched by id or by name. A setting that the agent does not list is
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
@@ -209,6 +210,16 @@ async def _apply(requested: RequestedSettings, agent: RemoteAgent, session: Clie
             listed = ", ".join(repr(picker.id) for picker in session.state.settings.pickers) or "nothing"
             raise UsageError(f"--set {key}={value}: the agent has no option {key!r}; it lists {listed}")
         await session.choose(picker, _picker_value(picker, value, f"--set {key}"))
+
+
+async def copy_settings(source: ClientSession, target: ClientSession) -> None:
+    """Choose the same model, mode and options in another session, as far as the agent allows it."""
+    current = {picker.id: picker.current for picker in source.state.settings.pickers}
+    for picker in list(target.state.settings.pickers):
+        value = current.get(picker.id)
+        if value is not None and value != picker.current:
+            with suppress(RpcError):
+                await target.choose(picker, value)
 
 
 async def _set_model(model: str, agent: RemoteAgent, session: ClientSession) -> None:

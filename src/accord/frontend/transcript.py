@@ -203,15 +203,25 @@ def _head(transcript: StoredTranscript) -> Iterator[str]:
     yield "\n".join(f"- {name}: {value}" for name, value in lines if value)
 
 
-def _body(transcript: StoredTranscript, folded: bool) -> Iterator[str]:
+def conversation_markdown(entries: Iterable[Entry]) -> str:
+    """These entries as a document, without thoughts."""
+    shown = (entry for entry in entries if not (isinstance(entry, Message) and entry.kind == "thought"))
+    return "\n\n".join(part for part in _conversation(shown, folded=True) if part) + "\n"
+
+
+def _conversation(entries: Iterable[Entry], folded: bool) -> Iterator[str]:
     speaker = ""
-    for entry in transcript.state.timeline:
+    for entry in entries:
         role = "You" if isinstance(entry, Message) and entry.kind == "user" else "Agent"
         text = _entry(entry, folded)
         if text and role != speaker:
             speaker = role
             yield f"## {role}"
         yield text
+
+
+def _body(transcript: StoredTranscript, folded: bool) -> Iterator[str]:
+    yield from _conversation(transcript.state.timeline, folded)
     if not transcript.state.timeline:
         yield "*No messages.*"
     if (error := transcript.state.error) is not None:

@@ -7,244 +7,43 @@ Imported on first use: it loads accord.client.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from accord.client import (
-    AgentCommand,
     AgentEnded,
     ClientEvent,
-    ClientFeatures,
-    ClientHandlers,
-    ClientOptions,
     ClientSession,
     RemoteAgent,
 )
-from accord.client.client_options import ClientReport
 from accord.client.event_stream import EventStream
 from accord.client.remote_agent import PendingAgent
 from accord.clock import Clock, OwnedTasks, within
-from accord.errors import AccordError, AuthRequired, RpcError, StoreError, UsageError
+from accord.errors import AccordError, AuthRequired, RpcError, UsageError
 from accord.frontend.agent_config import ConfiguredAgent
-from accord.frontend.agent_config.project_trust import TrustCallback, refuse
-from accord.frontend.attachments import AttachmentBuilder, find_mentions
-from accord.frontend.consent import Consent, permission_workspace
-from accord.frontend.display_text import notice_line
-from accord.frontend.recording import RecordedSessions, Recorder
-from accord.frontend.session_choice import SessionChoice, apply_settings, supported_servers
-from accord.frontend.sign_in import clear_error, failure_hints, missing_variables
+from accord.frontend.recording import Recorder
+from accord.frontend.rewind import RewindTarget
+from accord.frontend.session_choice import SessionChoice, apply_settings, copy_settings, supported_servers
+from accord.frontend.sign_in import clear_error, failure_hints
 from accord.frontend.stored_sessions import full_session_id
-from accord.policy.rules import PermissionDefault
-from accord.safe_text import clean_line, one_line
 from accord.schema import (
-    AgentCapabilities,
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    AuthMethod,
-    AuthMethodTerminal,
-    CompactionSummaryChunk,
-    CompactionUpdate,
     ContentBlock,
-    SessionInfoUpdate,
-    TextContent,
-    UserMessageChunk,
 )
-from accord.schema.dialects import variables
-from accord.schema.methods import AGENTAO_ASK_USER
+from accord.schema.content import text_of_blocks
 from accord.session import (
     Event,
-    MessageChanged,
-    PlanChanged,
-    ToolCallChanged,
     TurnCancelling,
     TurnEnded,
-    TurnStarted,
 )
-from accord.session.rewind import rewind_marker
-from accord.trace import FrameRing, TappedTransport
+from accord.trace import FrameRing
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue, Phase, SessionDisplay
+from accord.tui.session_rewinds import SessionRewinds
+from accord.tui.session_setup import ConnectionOptions, prompt_blocks, restore_history, sign_in
 
 if TYPE_CHECKING:
-    from accord.tui.parts.note_part import Tone
     from accord.tui.question_dialogs import DialogHandler
-
-
-class SignInChooser(Protocol):
-    """Asks the user how to sign in."""
-
-    async def sign_in(
-        self, agent: str, reason: str, methods: Sequence[AuthMethod], launch: AgentCommand | None
-    ) -> AuthMethod | None:
-        """Return the chosen method; None means not now."""
-        ...
-
-
-async def sign_in(
-    agent: RemoteAgent,
-    name: str,
-    error: AuthRequired,
-    chooser: SignInChooser,
-    launch: AgentCommand | None,
-    note: "Callable[[str, Tone, str], None]",
-) -> bool:
-    """Let the user sign in. Return whether to retry the refused request.
-
-    `name` is the configured name of the agent. `launch` is the command of a local agent; without it, methods
-    that run in the terminal are not offered.
-    """
-    all_methods = error.methods or agent.auth_methods
-    methods = [
-        method for method in all_methods if launch is not None or not isinstance(method, AuthMethodTerminal)
-    ]
-    if not methods:
-        return False
-    method = await chooser.sign_in(name, str(error), methods, launch)
-    if method is None:
-        return False
-    names = variables(method)
-    if names is not None:
-        _explain_variables(names, name, launch, note)
-        return False
-    label = one_line(clean_line(method.name))
-    try:
-        if not isinstance(method, AuthMethodTerminal):
-            note(f"Signing in with {label!r}; the agent may open a browser.", "quiet", "")
-        await agent.sign_in(method)
-    except AccordError as failure:
-        note(str(failure), "bad", "")
-    else:
-        note(f"Signed in with {label!r}.", "good", "")
-    return True
-
-
-def _explain_variables(
-    names: Sequence[str], agent: str, launch: AgentCommand | None, note: "Callable[[str, Tone, str], None]"
-) -> None:
-    """Tell the user which environment variables to set."""
-    listed = ", ".join(map(one_line, names))
-    if launch is None:
-        note(f"{agent} needs {listed} in its environment, on the machine where it runs.", "warn", "")
-        return
-    lines = list(missing_variables(names, agent, launch))
-    if lines:
-        note(
-            f"{agent} needs {listed} in its environment; set it, then restart this client.",
-            "warn",
-            "\n".join(lines),
-        )
-    else:
-        note(f"{agent} already gets {listed} but does not accept the value.", "warn", "")
-
-
-def prompt_blocks(
-    draft: Draft, folders: Sequence[str], capabilities: AgentCapabilities, note: Callable[[str], None]
-) -> list[ContentBlock]:
-    """Return the blocks of a prompt. Blocking: reads files. Raises UsageError if one cannot be read."""
-    builder = AttachmentBuilder(capabilities, note)
-    mentions = find_mentions(draft.text, folders, "paste its path to attach it")
-    for text in mentions.notes:
-        note(text)
-    outputs = [attachment.text for attachment in draft.attachments if attachment.text]
-    text = "\n\n".join(filter(None, (draft.text, *outputs)))
-    blocks: list[ContentBlock] = [TextContent(text)] if text.strip() else []
-    blocks += [builder.for_mention(path) for path in mentions.paths]
-    blocks += [builder.for_attachment(attachment.path) for attachment in draft.attachments if attachment.path]
-    return blocks
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
-    """The handlers and options of one connection."""
-
-    start: ChatStart
-    dialogs: "DialogHandler | None"
-    """None if there is no screen to ask the user on."""
-    warn: Callable[[str], None]
-    clock: Clock
-    ring: FrameRing
-    """Keeps the latest frames for the wire view."""
-    on_stderr: Callable[[str], None]
-    """Called with each line that the agent writes to stderr."""
-
-    def handlers(self, configured_agent: ConfiguredAgent) -> ClientHandlers:
-        """Return the handlers for requests of the agent."""
-        dialogs = self.dialogs
-        consent = Consent(configured_agent.policy(self._default(configured_agent)), dialogs, self.warn)
-        uses_files = configured_agent.uses_client_files
-        return ClientHandlers(
-            permissions=consent,
-            workspace=permission_workspace(consent) if uses_files else None,
-            forms=None if dialogs is None else dialogs.form,
-            urls=None if dialogs is None else dialogs.address,
-            login=None if dialogs is None else dialogs.login,
-            extensions={} if dialogs is None else {AGENTAO_ASK_USER: dialogs.question},
-        )
-
-    def options(self, configured_agent: ConfiguredAgent) -> ClientOptions:
-        """Return the options of the connection."""
-        options = configured_agent.options(
-            ClientOptions(
-                clock=self.clock,
-                observer=self._observe,
-                wrap=lambda transport: TappedTransport(transport, self.ring, ours="client"),
-                on_stderr=self.on_stderr,
-                on_notice=lambda _, notice: self.warn(notice_line(notice)),
-                features=ClientFeatures(
-                    meta={"accord": {"extensions": [AGENTAO_ASK_USER] if self.dialogs else []}}
-                ),
-            )
-        )
-        return replace(options, restart=None)  # the user restarts the agent with Ctrl+R
-
-    def trusting(self) -> TrustCallback:
-        """Return the function that decides whether to trust a project's `acp.json`."""
-        return refuse if self.dialogs is None else self.dialogs.trusting()
-
-    def _default(self, configured_agent: ConfiguredAgent) -> PermissionDefault | None:
-        """Return the permission default: the option, or None for the agent's file, or the usual one."""
-        option = self.start.permissions
-        if option is None and self.dialogs is None and configured_agent.unattended is not None:
-            return configured_agent.unattended
-        if option is not None or (
-            configured_agent.permissions is not None
-            and configured_agent.permissions.permission_default is not None
-        ):
-            return option
-        return "reads" if self.dialogs is None else "ask"
-
-    def _observe(self, report: ClientReport) -> None:
-        if report.kind == "oversized":
-            self.warn(f"ignored a message of the agent that is too long: {report.detail}")
-
-
-_HISTORY_EVENTS: Final = (
-    AgentMessageChunk, AgentThoughtChunk, UserMessageChunk, MessageChanged, ToolCallChanged, PlanChanged,
-    CompactionUpdate, CompactionSummaryChunk, TurnStarted, TurnEnded, TurnCancelling,
-)  # fmt: skip
-
-
-def restore_history(records: RecordedSessions, session: ClientSession, agent: str) -> None:
-    """Apply the recorded history to the state of a session that the agent resumed without a replay.
-
-    Settings are not applied: the agent reports them.
-    """
-    try:
-        recorded = records.find(session.id, agent=agent)
-        if recorded is None:
-            return
-        for event in records.events(recorded):
-            if isinstance(event, _HISTORY_EVENTS) or _rewinds(event):
-                session.state.apply(event)
-    except StoreError:
-        return  # the session starts without its history
-    if session.state.turn != "idle":
-        session.state.apply(TurnEnded())
-
-
-def _rewinds(event: Event) -> bool:
-    return isinstance(event, SessionInfoUpdate) and rewind_marker(event.meta) is not None
 
 
 _RECONNECT_PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
@@ -284,6 +83,7 @@ class ChatSession:
         self._events: EventStream[ClientEvent] | None = None
         """The events of the session, in turns and between them. They are queued only here."""
         self._reconnect_now = asyncio.Event()
+        self._rewinds: SessionRewinds | None = None
         self._shown = asyncio.Event()
         self._last_end: TurnEnded | None = None
 
@@ -344,6 +144,8 @@ class ChatSession:
         self._set_phase("closed")
         agent, self.agent = self.agent, None
         await self._tasks.end()
+        if self._rewinds is not None:
+            await self._rewinds.aclose()
         if agent is not None:
             await agent.aclose()
         if self._recorder is not None:
@@ -419,14 +221,45 @@ class ChatSession:
 
     async def _start_session(self, choice: SessionChoice, session: ClientSession) -> None:
         await apply_settings(self._start, choice.agent, session)
+        await self._show_session(session, choice.agent)
+        if self._rewinds is None:
+            self._rewinds = SessionRewinds(choice.agent, choice.name, self._switch)
+        self._rewinds.opened(session, self._recorder.records if self._recorder is not None else None)
+        self._set_phase("ready")
+        self.advance()
+
+    async def _show_session(self, session: ClientSession, agent: RemoteAgent) -> None:
+        """Show and record a session from now on, instead of the one before."""
+        if self._events is not None:
+            await self._events.aclose()
         if self._recorder is not None:
             self._recorder.begin(session)
         self.session = session
-        self._display.opened(session, choice.agent)
+        self._display.opened(session, agent)
         self._events = session.events()
         self._spawn(self._follow(self._events))
-        self._set_phase("ready")
-        self.advance()
+
+    @property
+    def rewind_target(self) -> RewindTarget | None:
+        """The session as something that can go back to earlier messages; None if it cannot now."""
+        return None if self.phase != "ready" or self._rewinds is None else self._rewinds.target
+
+    async def _switch(self, session: ClientSession | None, events: Iterable[Event]) -> ClientSession:
+        choice, old = self._choice, self.session
+        assert choice is not None, "a session is open"
+        assert old is not None, "a session is open"
+        self._set_phase("connecting")
+        try:
+            if session is None:
+                session = await choice.new()
+                await apply_settings(self._start, choice.agent, session)
+                await copy_settings(old, session)
+                for event in events:
+                    session.state.apply(event)
+            await self._show_session(session, choice.agent)
+        finally:
+            self._set_phase("ready")
+        return session
 
     async def _connection_failed(self, error: AccordError, details: str = "") -> None:
         agent, self.agent = self.agent, None
@@ -447,8 +280,18 @@ class ChatSession:
 
     def _options(self) -> ConnectionOptions:
         return ConnectionOptions(
-            self._start, self._dialogs, self._warn, self._clock, self.ring, self._stderr_line
+            self._start,
+            self._dialogs,
+            self._warn,
+            self._clock,
+            self.ring,
+            self._stderr_line,
+            self._before_change,
         )
+
+    async def _before_change(self, paths: Sequence[str]) -> None:
+        if self._rewinds is not None:
+            await self._rewinds.keep(paths)
 
     # -- turns --
 
@@ -457,7 +300,10 @@ class ChatSession:
         self._last_end = None
         error: AccordError | None = None
         try:
-            await session.ask(await self._blocks(self.agent, draft))  # `_follow` shows the events
+            blocks = await self._blocks(self.agent, draft)
+            if self._rewinds is not None:
+                blocks += await self._rewinds.begin_turn(text_of_blocks(blocks[:1]))
+            await session.ask(blocks)  # `_follow` shows the events
         except AuthRequired as failure:
             error = failure
             if await self._sign_in(self.agent, failure):
@@ -465,6 +311,8 @@ class ChatSession:
                 self._queue.prepend(draft)
         except AccordError as failure:
             error = failure
+        if self._rewinds is not None:
+            self._rewinds.end_turn(answered=error is None)
         await self._wait_until_shown()
         ended = self._last_end
         cancelled = ended is not None and ended.stop_reason == "cancelled"

@@ -287,8 +287,10 @@ class SessionView(Vertical):
             draft.text = agent_command(draft.text)
             return False
         command, argument = found
-        if command.name in ("undo", "redo", "rewind") and not self.can_rewind and command.name in names:
-            return False  # the agent has its own
+        agent = self.chat_session.agent if self.chat_session is not None else None
+        has_own = command.name in names and agent is not None and not agent.can_rewind
+        if command.name in ("undo", "redo", "rewind") and has_own:
+            return False
         self.chat_app.call_later(command.run, self.chat_app, argument)
         return True
 
@@ -305,7 +307,9 @@ class SessionView(Vertical):
             self.notify(f"Cannot read {text!r}; use files or conversation, and force")
             return False
         if not self.can_rewind:
-            self.notify("The agent cannot go back now: a turn runs, or it has no rewind")
+            self.notify(
+                "Cannot go back now: a turn runs, no session is open, or the gateway's agent has no rewind"
+            )
             return False
         if command.name == "redo":
             self.rewind(lambda service: service.redo(force=command.force))
@@ -319,13 +323,14 @@ class SessionView(Vertical):
     @property
     def can_rewind(self) -> bool:
         """Whether the session can go back to earlier messages now."""
-        chat = self.chat_session
-        return chat is not None and chat.phase == "ready" and chat.agent is not None and chat.agent.can_rewind
+        return self.chat_session is not None and self.chat_session.rewind_target is not None
 
     def choose_rewind(self) -> None:
         """Let the user choose a message to go back to."""
         if not self.can_rewind:
-            self.notify("The agent cannot go back now: a turn runs, or it has no rewind")
+            self.notify(
+                "Cannot go back now: a turn runs, no session is open, or the gateway's agent has no rewind"
+            )
             return
         from accord.tui.rewind_screen import choose_point
 
@@ -349,11 +354,11 @@ class SessionView(Vertical):
         from accord.errors import AccordError
         from accord.frontend.rewind import RewindService
 
-        session = self.chat_session.session if self.chat_session is not None else None
-        if session is None:
+        target = self.chat_session.rewind_target if self.chat_session is not None else None
+        if target is None:
             return
         try:
-            await work(RewindService(session))
+            await work(RewindService(target))
         except AccordError as error:
             self.note(f"cannot go back: {error}", "bad")
 

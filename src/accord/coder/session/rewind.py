@@ -26,9 +26,10 @@ from accord.errors import (
 from accord.frontend.checkpoints.checkpoint_store import FileChange, PerformedRewind, TurnCheckpoint
 from accord.frontend.checkpoints.file_restore import (
     RestorePlan,
-    keep_current,
+    perform_rewind,
     plan_restore,
-    restore,
+    rewind_result,
+    take_back_rewind,
     within,
 )
 from accord.safe_text import one_line
@@ -130,7 +131,7 @@ class SessionRewind:
         notes = list(dict.fromkeys(note for entry in affected for note in entry.notes))
         plan = await self._plan(changes, force=force)
         if dry_run:
-            return _result(plan, notes, turn)
+            return rewind_result(plan, notes, turn.title)
         performed = PerformedRewind(turn.message_id, turn.title, scope)
         performed.undone = [entry.message_id for entry in affected]
         failed = await self._restore(plan, performed)
@@ -138,7 +139,7 @@ class SessionRewind:
             await self._rewind_conversation(turns, turn, files=scope == "both")
         elif plan.steps:
             self._tell_model(plan, turn)
-        return _result(plan, notes, turn, failed, scope)
+        return rewind_result(plan, notes, turn.title, () if scope == "files" else turn.prompt, failed)
 
     async def redo(self, *, dry_run: bool = False, force: bool = False) -> RewindResult:
         """Take the last rewind back. Raises InvalidParams if there is none since the last prompt."""
@@ -148,24 +149,15 @@ class SessionRewind:
         performed = checkpoints.rewinds[-1]
         plan = await self._plan([performed.changes], force=force)
         if dry_run:
-            return _result(plan, [], performed)
-        files = self._session.checkpoints
-
-        def work() -> list[SkippedFile]:
-            failed = restore(files.store, plan)
-            checkpoints.rewinds.remove(performed)
-            for entry in checkpoints.turns:
-                entry.undone = entry.undone and entry.message_id not in performed.undone
-            files.store.save(checkpoints)
-            return failed
-
-        failed = await self._in_thread(work)
+            return rewind_result(plan, [], performed.title)
+        store = self._session.checkpoints.store
+        failed = await self._in_thread(lambda: take_back_rewind(store, checkpoints, plan, performed))
         if performed.scope != "files":
             histories = self._turns().model_histories
             if histories:
                 self._session.history.replace(histories[-1], "restored")
             await self._send_marker(RewindMarker(restored=True))
-        return _result(plan, [], performed, failed)
+        return rewind_result(plan, [], performed.title, (), failed)
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -194,16 +186,7 @@ class SessionRewind:
         """Keep the files as they are now, then bring them back."""
         checkpoints = await self._checkpoints()
         store = self._session.checkpoints.store
-
-        def work() -> list[SkippedFile]:
-            performed.changes = keep_current(store, plan.steps)
-            checkpoints.rewinds.append(performed)
-            for entry in checkpoints.turns:
-                entry.undone = entry.undone or entry.message_id in performed.undone
-            store.save(checkpoints)  # first: also a rewind that is interrupted can be taken back
-            return restore(store, plan)
-
-        return await self._in_thread(work)
+        return await self._in_thread(lambda: perform_rewind(store, checkpoints, plan, performed))
 
     async def _in_thread(self, work: "Any") -> Any:
         try:
@@ -319,28 +302,6 @@ def _changes(
     checkpoints: Sequence[TurnCheckpoint], turns: _TurnsInLog, turn: LoggedTurn
 ) -> list[dict[str, FileChange]]:
     return [entry.changes for entry in _affected(checkpoints, turns, turn)]
-
-
-def _result(
-    plan: RestorePlan,
-    notes: list[str],
-    target: LoggedTurn | PerformedRewind,
-    failed: Sequence[SkippedFile] = (),
-    scope: RewindScope | None = None,
-) -> RewindResult:
-    skipped = [*plan.skipped, *failed]
-    not_done = {file.path for file in failed}
-    rewound = isinstance(target, LoggedTurn) and scope in ("conversation", "both")
-    return RewindResult(
-        can_rewind=True,
-        files_changed=[step.path for step in plan.steps if step.path not in not_done],
-        insertions=plan.insertions,
-        deletions=plan.deletions,
-        skipped=skipped,
-        notes=notes,
-        title=target.title,
-        prompt=target.prompt if rewound and isinstance(target, LoggedTurn) else [],
-    )
 
 
 # -- the methods ---------------------------------------------------------------------------------------------

@@ -37,7 +37,11 @@ T = TypeVar("T")
 class FileCheckpoints:
     """The checkpoints of one session, while it is open."""
 
-    def __init__(self, store: CheckpointStore, roots: Sequence[str]) -> None:
+    def __init__(self, store: CheckpointStore, roots: Sequence[str], *, plain: bool = False) -> None:
+        """`plain`: take snapshots also of folders that are in no git repository, and give up if one fails."""
+        self._plain = plain
+        self._given_up = ""
+        """Why no more snapshots are taken."""
         self.store: CheckpointStore = store
         self._roots = [os.path.realpath(root) for root in roots]
         self._list: CheckpointList | None = None
@@ -193,17 +197,23 @@ class FileCheckpoints:
                 turn.changes[path] = FileChange(ABSENT, after, self._why_not(path, after))
 
     def _take_snapshots(self, turn: TurnCheckpoint) -> None:
-        if not self._shadows:
-            found = (shadow_of(self.store.git_folder, root) for root in dict.fromkeys(self._roots))
+        what = "changes of the agent" if self._plain else "changes of commands"
+        if self._plain and self._given_up:
+            _note(turn, f"{what} are not kept: {self._given_up}")
+        elif not self._shadows:
+            roots = dict.fromkeys(self._roots)
+            found = (shadow_of(self.store.git_folder, root, plain=self._plain) for root in roots)
             self._shadows = [shadow for shadow in found if shadow is not None]
-        if not self._shadows:
-            _note(turn, "changes of commands are not kept: the folder is in no git repository")
+            if not self._shadows:
+                reason = "git is not installed" if self._plain else "the folder is in no git repository"
+                _note(turn, f"{what} are not kept: {reason}")
         for shadow in list(self._shadows):
             try:
                 shadow.snapshot()
             except GitProblem as error:
                 self._shadows.remove(shadow)
-                _note(turn, f"changes of commands are not kept: {error}")
+                self._given_up = str(error)
+                _note(turn, f"{what} are not kept: {error}")
         if turn.notes:
             self._save(turn)
 

@@ -12,9 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, FileChange, FileState
+from accord.frontend.checkpoints.checkpoint_store import (
+    CheckpointList,
+    CheckpointStore,
+    FileChange,
+    FileState,
+    PerformedRewind,
+)
 from accord.frontend.checkpoints.file_checkpoints import CHANGED_BETWEEN, look
-from accord.session.rewind import SkippedFile
+from accord.schema.content import ContentBlock
+from accord.session.rewind import RewindResult, SkippedFile
 from accord.workspace.roots import Folder, StopSignal, in_exact_folder, replace_file
 
 CHANGED_SINCE: Final = "another program changed it since"
@@ -137,6 +144,51 @@ def restore(store: CheckpointStore, plan: RestorePlan) -> list[SkippedFile]:
     ):
         _attempt(step, lambda step: _write(store, step), failed)
     return failed
+
+
+def perform_rewind(
+    store: CheckpointStore, checkpoints: CheckpointList, plan: RestorePlan, performed: PerformedRewind
+) -> list[SkippedFile]:
+    """Keep the files as they are now, record the rewind, then bring them back. Raises OSError."""
+    performed.changes = keep_current(store, plan.steps)
+    checkpoints.rewinds.append(performed)
+    for entry in checkpoints.turns:
+        entry.undone = entry.undone or entry.message_id in performed.undone
+    store.save(checkpoints)  # first: also a rewind that is interrupted can be taken back
+    return restore(store, plan)
+
+
+def take_back_rewind(
+    store: CheckpointStore, checkpoints: CheckpointList, plan: RestorePlan, performed: PerformedRewind
+) -> list[SkippedFile]:
+    """Bring back the files as they were before a rewind. Raises OSError."""
+    failed = restore(store, plan)
+    checkpoints.rewinds.remove(performed)
+    for entry in checkpoints.turns:
+        entry.undone = entry.undone and entry.message_id not in performed.undone
+    store.save(checkpoints)
+    return failed
+
+
+def rewind_result(
+    plan: RestorePlan,
+    notes: Sequence[str],
+    title: str,
+    prompt: Sequence[ContentBlock] = (),
+    failed: Sequence[SkippedFile] = (),
+) -> RewindResult:
+    """What a rewind has done, or would do. `prompt` is the message that the conversation went back to."""
+    not_done = {file.path for file in failed}
+    return RewindResult(
+        can_rewind=True,
+        files_changed=[step.path for step in plan.steps if step.path not in not_done],
+        insertions=plan.insertions,
+        deletions=plan.deletions,
+        skipped=[*plan.skipped, *failed],
+        notes=list(notes),
+        title=title,
+        prompt=list(prompt),
+    )
 
 
 def _attempt(step: RestoreStep, action: Callable[[RestoreStep], None], failed: list[SkippedFile]) -> None:

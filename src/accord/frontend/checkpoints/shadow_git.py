@@ -27,6 +27,8 @@ SNAPSHOT_SECONDS: Final = 3.0
 UNTRACKED_LIMIT: Final = 2 * 1024 * 1024
 """Larger files that the user's repository does not track are not kept."""
 MAX_PATHS: Final = 20_000
+MAX_PLAIN_PATHS: Final = 5_000
+"""Files of a folder that is in no repository: all of them are copied."""
 _MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 _COARSE_CLOCK: Final = 5  # CLOCK_REALTIME_COARSE, which Python has no name for
 _LINK, _MODULE = "120000", "160000"
@@ -39,6 +41,8 @@ _CONFIG: Final = """\
 	symlinks = true
 	fsmonitor = false
 	preloadIndex = true
+	fsync = none
+	looseCompression = 1
 [index]
 	threads = true
 [gc]
@@ -68,10 +72,12 @@ class ChangedPath(NamedTuple):
 class ShadowGit:
     """Snapshots of the files below one folder of a repository that git does not ignore."""
 
-    def __init__(self, git_dir: Path, folder: str, repository: GitRepository, program: str) -> None:
+    def __init__(self, git_dir: Path, folder: str, repository: GitRepository | None, program: str) -> None:
+        """Without a repository, the snapshots are of all files of the folder, if they are not too many."""
         self._git_dir = git_dir
         self._repository = repository
-        self._top = os.path.realpath(repository.top)
+        self._top = folder if repository is None else os.path.realpath(repository.top)
+        self._max_paths = MAX_PLAIN_PATHS if repository is None else MAX_PATHS
         self._pathspec = f":(top,literal){os.path.relpath(folder, self._top)}"
         if folder == self._top:
             self._pathspec = ":/"
@@ -89,8 +95,11 @@ class ShadowGit:
             if not (self._git_dir / "HEAD").exists():
                 self._create()
             modified, untracked = self._differences()
-            if len(modified) + len(untracked) > MAX_PATHS:
-                raise GitProblem(f"{len(modified) + len(untracked):,} files are not committed")
+            if (changed := len(modified) + len(untracked)) > self._max_paths:
+                where = (
+                    "are not committed" if self._repository else "are in a folder without a git repository"
+                )
+                raise GitProblem(f"{changed:,} files {where}")
             self._unfollowed = set()
             added = [entry.path for entry in modified if self._may_keep(entry.path, FILE_LIMIT)]
             added += [path for path in untracked if self._may_keep(path, UNTRACKED_LIMIT)]
@@ -117,6 +126,8 @@ class ShadowGit:
             if untracked:
                 notes.append("new files of commands stay: a .gitignore changed in the same turn")
             untracked = [path for path in untracked if os.path.basename(path) == ".gitignore"]
+        if self._repository is None and any(path.endswith("/") for path in untracked):
+            notes.append("changes in repositories below the folder are not kept")
         older = {path for path in untracked if self._is_older(path)}
         if older:
             notes.append("files that git ignored before the turn stay")
@@ -160,16 +171,22 @@ class ShadowGit:
     # -- internals -------------------------------------------------------------------------------------------
 
     def _create(self) -> None:
-        repository = self._repository
         for name in ("objects/info", "refs", "info"):
             private_folder(self._git_dir / name)
+        write_atomically(self._git_dir / "info/attributes", _ATTRIBUTES.encode())
+        write_atomically(self._git_dir / "config", _CONFIG.encode())
+        if self._repository is not None:
+            self._share_objects(self._repository)
+        else:
+            write_atomically(self._git_dir / "HEAD", b"ref: refs/heads/snapshot\n")
+
+    def _share_objects(self, repository: GitRepository) -> None:
+        """Use the objects of the user's repository, and start with a copy of its index."""
         objects = repository.common_dir / "objects"
         write_atomically(self._git_dir / "objects/info/alternates", os.fsencode(f"{objects}\n"))
-        write_atomically(self._git_dir / "info/attributes", _ATTRIBUTES.encode())
         exclude = repository.common_dir / "info/exclude"
         if exclude.is_file():
             write_atomically(self._git_dir / "info/exclude", exclude.read_bytes())
-        write_atomically(self._git_dir / "config", _CONFIG.encode())
         index = repository.git_dir / "index"
         with_index = index.is_file() and index.stat().st_size <= _MAX_INDEX_BYTES
         if with_index:
@@ -229,7 +246,7 @@ class ShadowGit:
 
     def _converted(self, changed: Sequence[ChangedPath]) -> set[str]:
         """The files whose content in the user's repository is not that on the disk, such as those of LFS."""
-        if not changed:
+        if not changed or self._repository is None:
             return set()
         names = [os.path.relpath(entry.path, self._top) for entry in changed]
         output = self._run("check-attr", "-z", "--stdin", *_CONVERTING, paths=names, own=False)
@@ -244,7 +261,7 @@ class ShadowGit:
         self, *arguments: str, paths: Iterable[str] | None = None, data: bytes = b"", own: bool = True
     ) -> bytes:
         """Run git on our directory, or to read the user's one. Raises GitProblem."""
-        git_dir = self._git_dir if own else self._repository.git_dir
+        git_dir = self._git_dir if own or self._repository is None else self._repository.git_dir
         command = [self._program, f"--git-dir={git_dir}", f"--work-tree={self._top}"]
         command += ["-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}", *arguments]
         if paths is not None:
@@ -269,12 +286,12 @@ class ShadowGit:
         return result.stdout
 
 
-def shadow_of(git_folder: Path, folder: str) -> ShadowGit | None:
-    """The snapshots of a folder; None without git or outside of a repository."""
+def shadow_of(git_folder: Path, folder: str, *, plain: bool = False) -> ShadowGit | None:
+    """The snapshots of a folder; None without git, and outside of a repository unless `plain`."""
     program = shutil.which("git")
     real = os.path.realpath(folder)
     repository = repository_of(Path(real)) if program is not None else None
-    if program is None or repository is None:
+    if program is None or (repository is None and not plain):
         return None
     return ShadowGit(git_folder / folder_name(real), real, repository, program)
 
