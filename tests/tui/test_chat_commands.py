@@ -32,7 +32,12 @@ async def test_own_commands_stand_beside_those_of_the_agent(tmp_path: Path) -> N
         await chat.wait_until(lambda: "commands of the chat and of the agent" in chat.screen)
         await chat.pilot.press("escape")
         await chat.send("/undo")
-        await chat.wait_until(lambda: any("cannot go back" in text for text in chat.notifications))
+        await chat.wait_until(lambda: chat.view.prompt.editor.text == "/review the parser")
+        chat.view.prompt.clear()
+        await chat.send("wait")
+        await chat.wait_for_text("waiting")
+        await chat.send("/undo")
+        await chat.wait_until(lambda: any("Cannot go back" in text for text in chat.notifications))
 
 
 async def test_the_footer_says_what_enter_does_during_a_turn(tmp_path: Path) -> None:

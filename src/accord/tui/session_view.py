@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from accord.tui.parts.note_part import Tone
 
 
+_CANNOT_REWIND: Final = "Cannot go back now: a turn runs, or the agent behind the gateway has no rewind"
 PLAN_BESIDE_WIDTH: Final = 120
 """From this width on, the plan is beside the transcript."""
 _BRANCH_TICKS: Final = 10
@@ -307,9 +308,7 @@ class SessionView(Vertical):
             self.notify(f"Cannot read {text!r}; use files or conversation, and force")
             return False
         if not self.can_rewind:
-            self.notify(
-                "Cannot go back now: a turn runs, no session is open, or the gateway's agent has no rewind"
-            )
+            self.notify(_CANNOT_REWIND)
             return False
         if command.name == "redo":
             self.rewind(lambda service: service.redo(force=command.force))
@@ -328,9 +327,7 @@ class SessionView(Vertical):
     def choose_rewind(self) -> None:
         """Let the user choose a message to go back to."""
         if not self.can_rewind:
-            self.notify(
-                "Cannot go back now: a turn runs, no session is open, or the gateway's agent has no rewind"
-            )
+            self.notify(_CANNOT_REWIND)
             return
         from accord.tui.rewind_screen import choose_point
 
