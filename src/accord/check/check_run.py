@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
-from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentFixture, TurnTally
+from accord.check.agent.agent_fixture import AgentFixture, TurnTally
 from accord.check.agent.agent_under_test import AgentLauncher
 from accord.check.check_fixture import CheckFixture, ProgramTraits
 from accord.check.check_script import AgentCheckScript, ClientCheckScript, ScriptT, script_for
@@ -34,9 +34,10 @@ from accord.check.findings import (
     checked_rule,
     make_findings,
 )
+from accord.check.v2.agent_v2 import AgentFixtureV2
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
-from accord.schema.conformance_rules import RuleSide, find_rules
+from accord.schema.conformance_rules import RULES, RULES_V2, RuleSide, find_rules
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine
@@ -246,23 +247,26 @@ class CheckKind(NamedTuple, Generic[FixtureT, ScriptT]):
 
     side: Side
     script_type: type[ScriptT]
+    fixture: type[FixtureT]
     modules: tuple[str, ...]
     """The modules of its cases, in the order in which they run."""
     faults: tuple[RuleId, ...]
     """The faults of the other side that it is tested with."""
     untested: Mapping[RuleId, str]
     """Rules without a case, each with the reason."""
+    protocol: int = 1
 
     @property
     def cases(self) -> list[CheckCase[FixtureT]]:
-        modules = [import_module(f"accord.check.{self.side}.{name}") for name in self.modules]
+        modules = [import_module(f"accord.check.{name}") for name in self.modules]
         return [case for module in modules for case in module.case.cases]
 
     @property
     def rules(self) -> list[RuleId]:
         """All rules, in order."""
         side: RuleSide = "AGENT" if self.side == "agent" else "CLIENT"
-        return [SCHEMA, *(rule.slug for rule in find_rules(side=side)), *self.faults]
+        table = RULES if self.protocol == 1 else RULES_V2
+        return [SCHEMA, *(rule.slug for rule in find_rules(side=side, rules=table)), *self.faults]
 
     def cases_for(self, rules: Sequence[RuleId]) -> list[CheckCase[FixtureT]]:
         """The cases that test one of these rules. For `schema` alone, all cases."""
@@ -294,9 +298,16 @@ class CheckKind(NamedTuple, Generic[FixtureT, ScriptT]):
 AGENTS: Final = CheckKind[AgentFixture, AgentCheckScript](
     "agent",
     AgentCheckScript,
+    AgentFixture,
     (
-        *("connection_cases", "session_setup_cases", "session_resume_cases", "session_list_cases"),
-        *("turn_cases", "permission_cases", "option_cases", "client_fault_cases"),
+        "agent.connection_cases",
+        "agent.session_setup_cases",
+        "agent.session_resume_cases",
+        "agent.session_list_cases",
+        "agent.turn_cases",
+        "agent.permission_cases",
+        "agent.option_cases",
+        "agent.client_fault_cases",
     ),
     tuple(fault for fault in FAULTS if fault != "dialects"),
     {
@@ -320,9 +331,14 @@ _SCREEN_ONLY: Final = (
 CLIENTS: Final = CheckKind[ClientFixture, ClientCheckScript](
     "client",
     ClientCheckScript,
+    ClientFixture,
     (
-        *("agent_fault_cases", "handshake_cases", "update_cases"),
-        *("user_decision_cases", "workspace_cases", "session_cases"),
+        "client.agent_fault_cases",
+        "client.handshake_cases",
+        "client.update_cases",
+        "client.user_decision_cases",
+        "client.workspace_cases",
+        "client.session_cases",
     ),
     tuple(FAULTS),
     {
@@ -343,16 +359,36 @@ CLIENTS: Final = CheckKind[ClientFixture, ClientCheckScript](
 )
 
 
+AGENTS_V2: Final = CheckKind[AgentFixture, AgentCheckScript](
+    "agent",
+    AgentCheckScript,
+    AgentFixtureV2,
+    ("v2.connection_v2_cases", "v2.session_v2_cases", "v2.turn_v2_cases"),
+    (),
+    {},
+    protocol=2,
+)
+"""Agents that speak the draft of version 2."""
+
+
+def agent_kind(protocol: int) -> CheckKind[AgentFixture, AgentCheckScript]:
+    """How agents are checked in this version."""
+    return AGENTS if protocol == 1 else AGENTS_V2
+
+
 async def check_agent(
     launcher: AgentLauncher,
     rules: Sequence[RuleId] | None = None,
     options: CheckOptions[AgentCheckScript] | None = None,
+    *,
+    protocol: int = 1,
 ) -> CheckReport:
-    """Check an agent against these rules, or all.
+    """Check an agent against these rules, or all rules of the protocol version.
 
     Raises `NeverStarted` or `HandshakeFailed` if the agent cannot be started or initialized.
     """
-    return await _check(AGENTS, launcher, initialize_agent, agent_run, rules, options or CheckOptions())
+    kind = agent_kind(protocol)
+    return await _check(kind, launcher, initialize_agent, agent_run, rules, options or CheckOptions())
 
 
 async def check_client(
@@ -370,16 +406,21 @@ async def check_client(
 async def _check(
     kind: CheckKind[FixtureT, ScriptT],
     launcher: LauncherT,
-    observe: Callable[[LauncherT, Path, CheckOptions[ScriptT]], Coroutine[Any, Any, ProgramTraits]],
-    make_run: Callable[[LauncherT, Path, ScriptT, ProgramTraits, CheckOptions[ScriptT]], CheckRun[FixtureT]],
+    observe: Callable[
+        [LauncherT, Path, CheckOptions[ScriptT], type[FixtureT]], Coroutine[Any, Any, ProgramTraits]
+    ],
+    make_run: Callable[
+        [LauncherT, Path, ScriptT, ProgramTraits, CheckOptions[ScriptT], type[FixtureT]], CheckRun[FixtureT]
+    ],
     rules: Sequence[RuleId] | None,
     options: CheckOptions[ScriptT],
 ) -> CheckReport:
     selected = kind.rules if rules is None else list(rules)
     with temporary_folder() as folder:
-        traits = await until_stopped(observe(launcher, Path(folder, "first"), options), options.stop)
+        first = observe(launcher, Path(folder, "first"), options, kind.fixture)
+        traits = await until_stopped(first, options.stop)
         script = options.script or script_for(traits.info, kind.script_type)
-        run = make_run(launcher, Path(folder), script, traits, options)
+        run = make_run(launcher, Path(folder), script, traits, options, kind.fixture)
         notes = await run.run_cases(kind.cases_for(selected))
     return kind.report(traits, script, notes, selected, run.interrupted)
 
@@ -390,13 +431,14 @@ def agent_run(
     script: AgentCheckScript,
     traits: ProgramTraits,
     options: CheckOptions[AgentCheckScript],
+    fixture_type: type[AgentFixture] = AgentFixture,
 ) -> CheckRun[AgentFixture]:
     """A run with an agent whose traits are known."""
     tally = TurnTally()
 
     def make_fixture(folder: Path, notes: RuleNotes) -> AgentFixture:
         timeouts = tally.limit(options.timeouts)
-        return AgentFixture(
+        return fixture_type(
             folder, launcher, script, notes, timeouts=timeouts, clock=options.clock, tally=tally
         )
 
@@ -404,16 +446,19 @@ def agent_run(
 
 
 async def initialize_agent(
-    launcher: AgentLauncher, root: Path, options: CheckOptions[AgentCheckScript]
+    launcher: AgentLauncher,
+    root: Path,
+    options: CheckOptions[AgentCheckScript],
+    fixture_type: type[AgentFixture] = AgentFixture,
 ) -> ProgramTraits:
     """Start the agent once and return what its `initialize` result says."""
-    fixture = AgentFixture(
+    fixture = fixture_type(
         root, launcher, AgentCheckScript(""), RuleNotes(), timeouts=options.timeouts, clock=options.clock
     )
     try:
         agent = await fixture.launch()
         try:
-            answer = await agent.initialize(ALL_CAPABILITIES)
+            answer = await agent.initialize(fixture.capabilities)
         except ConnectionOver as over:
             if agent.end is not None and agent.end.exit_code is not None and not agent.initialize_result:
                 stderr = agent.launched.stderr.strip()
@@ -424,8 +469,10 @@ async def initialize_agent(
             raise HandshakeFailed(f"the agent did not answer initialize: {over}") from None
         if not answer.ok:
             raise HandshakeFailed(f"the agent did not answer initialize: it returned {answer.summary}")
-        result = agent.initialize_result
-        return ProgramTraits(result.get("agentInfo"), result.get("agentCapabilities"))
+        result, version = agent.initialize_result, at(agent.initialize_result, "protocolVersion")
+        if agent.protocol == 2 and version != 2:
+            raise HandshakeFailed(f"the agent does not speak version 2: asked for it, it answers {version!r}")
+        return ProgramTraits(result.get(agent.info_member), result.get(agent.capability_members[1]))
     finally:
         for agent in fixture.agents:
             await agent.close()
@@ -437,11 +484,12 @@ def client_run(
     script: ClientCheckScript,
     traits: ProgramTraits,
     options: CheckOptions[ClientCheckScript],
+    fixture_type: type[ClientFixture] = ClientFixture,
 ) -> CheckRun[ClientFixture]:
     """A run with a client whose traits are known."""
 
     def make_fixture(folder: Path, notes: RuleNotes) -> ClientFixture:
-        return ClientFixture(
+        return fixture_type(
             folder, launcher, script, notes, timeouts=options.timeouts, traits=traits, clock=options.clock
         )
 
@@ -449,11 +497,14 @@ def client_run(
 
 
 async def observe_client(
-    launcher: ClientLauncher, root: Path, options: CheckOptions[ClientCheckScript]
+    launcher: ClientLauncher,
+    root: Path,
+    options: CheckOptions[ClientCheckScript],
+    fixture_type: type[ClientFixture] = ClientFixture,
 ) -> ProgramTraits:
     """Run one plain turn to learn the client's traits. Raises `HandshakeFailed` if it sends no prompt."""
     script = options.script or ClientCheckScript("")
-    fixture = ClientFixture(
+    fixture = fixture_type(
         root, launcher, script, RuleNotes(), timeouts=options.timeouts, clock=options.clock
     )
     try:

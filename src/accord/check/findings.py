@@ -6,7 +6,7 @@ from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, Typ
 
 from msgspec import Struct
 
-from accord.schema.conformance_rules import RULES
+from accord.schema.conformance_rules import BASES, REVISIONS, RULES, RULES_V2
 from accord.trace.wire_line import Evidence
 
 Verdict: TypeAlias = Literal["pass", "fail", "warn", "not applicable", "not shown"]
@@ -35,7 +35,11 @@ FAULTS: Final[dict[RuleId, tuple[str, str]]] = {
     ),
 }
 """Checks besides the rules, each with its text and how it is tested: the other side misbehaves."""
-CHAPTERS: Final[dict[str, str]] = {**RULES.chapters, "faults": "When the other side misbehaves"}
+CHAPTERS: Final[dict[str, str]] = {
+    **RULES.chapters,
+    **RULES_V2.chapters,
+    "faults": "When the other side misbehaves",
+}
 """The chapters of a report: key to title."""
 
 
@@ -60,11 +64,19 @@ class CheckedRule(Struct, frozen=True):
     stable: bool
     text: str
     how: str
+    revision: str = ""
+    """The revision of the draft of version 2 that has it; empty in version 1."""
 
     @property
     def label(self) -> str:
         """The slug with the number, as reports show it."""
         return self.slug if self.id == self.slug else f"{self.slug} ({self.id})"
+
+    @property
+    def source(self) -> str:
+        """What the rule is based on, with the revision of a draft."""
+        source = BASES[self.basis]  # pyright: ignore[reportArgumentType]
+        return f"{source}, in {self.revision}" if self.revision else source
 
 
 class Finding(Struct, frozen=True):
@@ -94,7 +106,7 @@ def checked_rule(rule: RuleId) -> CheckedRule:
         text, how = FAULTS[rule]
         level, basis = ("SHOULD", "Accord") if rule == "dialects" else ("MUST", "I")
         return CheckedRule(rule, rule, "faults", level, basis, stable=True, text=text, how=how)
-    found = RULES.by_slug[rule]
+    found = RULES.by_slug.get(rule) or RULES_V2.by_slug[rule]
     return CheckedRule(
         slug=rule,
         id=str(found.id),
@@ -104,6 +116,7 @@ def checked_rule(rule: RuleId) -> CheckedRule:
         stable=found.status == "stable",
         text=found.text,
         how=found.how,
+        revision=REVISIONS.get(found.revision, ""),
     )
 
 

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 from accord import __version__
 from accord.check.findings import CHAPTERS, VERDICTS, CheckReport, Finding, Verdict
-from accord.schema.conformance_rules import BASES
 from accord.trace.step_summary import escape_controls
 
 
@@ -38,7 +37,7 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         "level": rule.level,
         "stable": rule.stable,
         "basis": rule.basis,
-        "source": BASES[rule.basis],  # pyright: ignore[reportArgumentType]
+        "source": rule.source,
         "rule": rule.text,
         "how": rule.how,
         "verdict": finding.verdict,
@@ -173,8 +172,7 @@ def _html_row(finding: Finding) -> str:
         f"<span>{_html_text(rule.text)}</span>"
         f'<span class="level">{rule.level}{"" if rule.stable else " · unstable"}</span>'
     )
-    source = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
-    body = f"<p>{_html_text(finding.why)}</p><p><small>Source: {_html_text(source)}."
+    body = f"<p>{_html_text(finding.why)}</p><p><small>Source: {_html_text(rule.source)}."
     body += (
         f" Test: {_html_text(rule.how)}. Cases: {_html_text(', '.join(finding.cases) or 'none')}.</small></p>"
     )
@@ -249,8 +247,7 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
     if finding.why:
         yield f"      {_shorten(finding.why, 400)}"
     if finding.verdict in ("fail", "warn"):
-        basis = BASES[rule.basis]  # pyright: ignore[reportArgumentType]
-        yield f"      source: {basis}; cases: {', '.join(finding.cases[:4])}"
+        yield f"      source: {rule.source}; cases: {', '.join(finding.cases[:4])}"
         for frame in finding.frames:
             arrow = "->" if frame.sender == "client" else "<-"
             yield f"      {arrow} {frame.number:>4}  {_shorten(frame.text, _MAX_FRAME_WIDTH)}"

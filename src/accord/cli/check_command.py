@@ -191,6 +191,13 @@ def _parser(kind: str) -> Parser:
         help="count these rules as broken if they could not be tested",
     )
     add("--script", metavar="FILE", help=_SCRIPT_HELP[kind])
+    add(
+        "--protocol",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="the version of the protocol (default: 1; 2 is a draft)",
+    )
     add("--json", action="store_true", help="print the report as JSON")
     add("--junit", metavar="FILE", help="also write JUnit XML")
     add("--html", metavar="FILE", help="also write a self-contained HTML page")
@@ -210,11 +217,11 @@ def _parser(kind: str) -> Parser:
 
 def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
     from accord.check import check_run
-    from accord.check.check_run import AGENTS, CLIENTS
+    from accord.check.check_run import AGENTS, CLIENTS, agent_kind
     from accord.check.checked_connection import CheckTimeouts
 
     timeouts, env = CheckTimeouts().scaled(options.slow), read_env(options.env)
-    rules = (AGENTS if kind == "agent" else CLIENTS).rules
+    rules = (agent_kind(options.protocol) if kind == "agent" else CLIENTS).rules
     selected = check_run.select_rules(rules, options.only, options.skip)
     check_run.select_rules(rules, options.need, ())
     more: dict[str, Any] = {"timeouts": timeouts, "jobs": options.jobs or check_run.DEFAULT_JOBS}
@@ -224,7 +231,10 @@ def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple
         more["script"] = _find_script(options.script, AGENTS.script_type)
         launcher = AgentProcessLauncher(command, env=env, exit_timeout=timeouts.exit)
         return rules, lambda progress, stop: check_run.check_agent(
-            launcher, selected, check_run.CheckOptions(progress=progress, stop=stop, **more)
+            launcher,
+            selected,
+            check_run.CheckOptions(progress=progress, stop=stop, **more),
+            protocol=options.protocol,
         )
     from accord.check.client.client_process import ClientProcessLauncher, check_template
 

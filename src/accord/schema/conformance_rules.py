@@ -1,7 +1,7 @@
-"""The conformance rules of ACP v1 as data: which side must do what, why, and how it shows on the wire.
+"""The conformance rules of ACP as data: which side must do what, why, and how it shows on the wire.
 
-The rules are the lines of `rules.tsv`, read on first use. Numbers and slugs never change: an obsolete rule is
-marked as withdrawn, new rules are appended.
+The rules are the lines of `rules.tsv` and `rules_v2.tsv`, read on first use. Numbers and slugs never change: an
+obsolete rule is marked as withdrawn, new rules are appended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,13 +14,21 @@ Status = Literal["stable", "unstable", "withdrawn"]
 Basis = Literal["D", "S", "J", "R", "I", "Accord"]
 
 BASES: Final[Mapping[Basis, str]] = {
-    "D": "the prose of the v1 documentation",
+    "D": "the prose of the documentation of its version",
     "S": "the JSON schema, its descriptions included",
     "J": "JSON-RPC 2.0",
     "R": "an RFD: binding once the feature is implemented",
     "I": "inferred good behaviour: advisory, unless breaking it is unsafe or deadlocks (then it is a MUST)",
     "Accord": "a choice of this project where the protocol is open: binds only Accord's own programs",
 }
+
+
+REVISIONS: Final[Mapping[str, str]] = {
+    "alpha.3": "the draft schema-v2.0.0-alpha.3 of August 2026",
+    "alpha.5": "the draft schema-v2.0.0-alpha.5 of September 2026",
+    "2.4.0": "the draft in the TypeScript SDK 2.4.0 of November 2026",
+}
+"""The revisions of the draft of version 2: the first one that has a rule is named with it."""
 
 
 class ConformanceRule(NamedTuple):
@@ -36,6 +44,8 @@ class ConformanceRule(NamedTuple):
     basis: Basis
     text: str
     how: str
+    revision: str = ""
+    """The first revision of the draft that has it; empty in version 1."""
 
     @property
     def in_force(self) -> bool:
@@ -44,7 +54,10 @@ class ConformanceRule(NamedTuple):
 
 
 class ConformanceRules(Mapping[int, ConformanceRule]):
-    """All rules by number, in order, withdrawn ones included."""
+    """All rules of a version by number, in order, withdrawn ones included."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
 
     @cached_property
     def _loaded(self) -> tuple[dict[int, ConformanceRule], dict[str, str]]:
@@ -53,7 +66,7 @@ class ConformanceRules(Mapping[int, ConformanceRule]):
         by_id: dict[int, ConformanceRule] = {}
         chapters: dict[str, str] = {}
         chapter = ""
-        for line in files("accord.schema").joinpath("rules.tsv").read_text("utf-8").splitlines():
+        for line in files("accord.schema").joinpath(self._file).read_text("utf-8").splitlines():
             if line.startswith("## "):
                 chapter, title = line[3:].split("\t")
                 chapters[chapter] = title
@@ -83,7 +96,7 @@ class ConformanceRules(Mapping[int, ConformanceRule]):
 
 
 def _parse(line: str, chapter: str) -> ConformanceRule:
-    number, slug, side, level, status, basis, text, how = line.split("\t")
+    number, slug, side, level, status, basis, text, how, *revision = line.split("\t")
     return ConformanceRule(
         int(number),
         slug,
@@ -94,10 +107,13 @@ def _parse(line: str, chapter: str) -> ConformanceRule:
         cast(Basis, basis),
         text,
         how,
+        *revision,
     )
 
 
-RULES: Final = ConformanceRules()
+RULES: Final = ConformanceRules("rules.tsv")
+RULES_V2: Final = ConformanceRules("rules_v2.tsv")
+"""The rules of the draft of version 2; their slugs start with `v2-`."""
 
 
 def find_rules(
@@ -106,11 +122,12 @@ def find_rules(
     level: Level | None = None,
     status: Status | None = None,
     chapter: str | None = None,
+    rules: ConformanceRules = RULES,
 ) -> list[ConformanceRule]:
     """Return the rules that match all filters. Withdrawn rules only with `status="withdrawn"`."""
     return [
         item
-        for item in RULES.values()
+        for item in rules.values()
         if (item.status == status if status else item.in_force)
         and (side is None or item.side == side)
         and (level is None or item.level == level)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -25,8 +25,8 @@ from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import WireLine, pair_calls
 
-ExpectedAnswer: TypeAlias = int | Literal["error", "result", "object", "known"]
-"""An error code; any error; any result; a result object; anything but "method not found"."""
+ExpectedAnswer: TypeAlias = int | Literal["error", "result", "object", "known", "any"]
+"""An error code; any error; any result; a result object; anything but "method not found"; anything."""
 
 
 class CallCase(NamedTuple):
@@ -35,8 +35,11 @@ class CallCase(NamedTuple):
     rule: RuleId
     method: str
     params: Any
-    expected: ExpectedAnswer
+    expected: ExpectedAnswer | tuple[ExpectedAnswer, ...]
+    """One of several answers is enough."""
     capability: str = ""
+    error_data: Any = None
+    """The members that the data of an error must have."""
 
 
 async def check_calls(agent: AgentUnderTest, calls: Iterable[CallCase], **values: Any) -> list[CallAnswer]:
@@ -47,7 +50,7 @@ async def check_calls(agent: AgentUnderTest, calls: Iterable[CallCase], **values
             agent.notes.add_not_applicable(call.rule, f"it does not advertise {call.capability}")
             continue
         params = call.params if call.params is ABSENT else substitute(call.params, values)
-        answer = await agent.call(call.method, params)
+        answer = await agent.call(call.method, params, rule=call.rule if call.expected == "any" else None)
         _judge_call(answer, call, agent)
         answers.append(answer)
     return answers
@@ -55,18 +58,13 @@ async def check_calls(agent: AgentUnderTest, calls: Iterable[CallCase], **values
 
 def _judge_call(answer: CallAnswer, call: CallCase, agent: AgentUnderTest) -> bool:
     """Note whether the answer is the expected one."""
-    expected_text = "an error" if call.expected == "error" else f"error {call.expected}"
-    match call.expected:
-        case "result":
-            passed, expected_text = answer.ok, "a result"
-        case "object":
-            passed, expected_text = answer.ok and isinstance(answer.result, dict), "an object"
-        case "known":
-            passed, expected_text = answer.code != -32601, "a known method"
-        case "error":
-            passed = not answer.ok
-        case code:
-            passed = not answer.ok and answer.code == code
+    choices = call.expected if isinstance(call.expected, tuple) else (call.expected,)
+    passed = any(_is_expected(answer, choice) for choice in choices)
+    expected_text = " or ".join(_expected_text(choice) for choice in choices)
+    if passed and not answer.ok and call.error_data is not None:
+        data = at(answer.line.message, "error", "data")
+        passed = all(at(data, name) == value for name, value in call.error_data.items())
+        expected_text += f" with the data {call.error_data}"
     return agent.notes.judge(
         call.rule,
         passed,
@@ -74,6 +72,35 @@ def _judge_call(answer: CallAnswer, call: CallCase, agent: AgentUnderTest) -> bo
         f"{call.method} gave {answer.summary}; expected {expected_text}",
         answer,
     )
+
+
+def _is_expected(answer: CallAnswer, expected: ExpectedAnswer) -> bool:
+    match expected:
+        case "any":
+            return True
+        case "result":
+            return answer.ok
+        case "object":
+            return answer.ok and isinstance(answer.result, dict)
+        case "known":
+            return answer.code != -32601
+        case "error":
+            return not answer.ok
+        case code:
+            return not answer.ok and answer.code == code
+
+
+_EXPECTED_TEXTS: Final = {
+    "any": "an answer",
+    "result": "a result",
+    "object": "an object",
+    "known": "a known method",
+    "error": "an error",
+}
+
+
+def _expected_text(expected: ExpectedAnswer) -> str:
+    return f"error {expected}" if isinstance(expected, int) else _EXPECTED_TEXTS[expected]
 
 
 async def check_agent_record(agent: "AgentUnderTest", notes: RuleNotes) -> None:
@@ -146,6 +173,12 @@ class TurnTally:
 class AgentFixture(CheckFixture[AgentCheckScript]):
     """The environment of one case. The agent starts in `start_folder`, not in the session's folder."""
 
+    agent_type: ClassVar[type[AgentUnderTest]] = AgentUnderTest
+    capabilities: ClassVar[dict[str, Any]] = ALL_CAPABILITIES
+    """The capabilities of a client that supports everything."""
+    login_method: ClassVar[str] = "authenticate"
+    new_session_rule: ClassVar[RuleId] = "session.unique-id"
+
     def __init__(
         self,
         root: Path,
@@ -181,7 +214,7 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         options = StartOptions(self.start_folder, self.home, arguments, self.script.environment, byte_by_byte)
         launched = await self._launcher(options)
         label = f"{self.notes.case} {len(self.agents) + 1}" + (f" ({name})" if name else "")
-        agent = AgentUnderTest(
+        agent = self.agent_type(
             label, launched, ClientResponder(self.root), self.notes, self.timeouts, self.clock
         )
         self.agents.append(agent)
@@ -189,7 +222,7 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
 
     async def start_agent(
         self,
-        capabilities: Any = ALL_CAPABILITIES,
+        capabilities: Any = None,
         *,
         name: str = "",
         arguments: Sequence[str] = (),
@@ -197,7 +230,7 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
     ) -> AgentUnderTest:
         """Start and initialize the agent, and sign in if the script names a login."""
         agent = await self.launch(name, arguments=arguments)
-        answer = await agent.initialize(capabilities)
+        answer = await agent.initialize(self.capabilities if capabilities is None else capabilities)
         if not answer.ok:
             raise ConnectionOver(f"initialize failed: {answer.summary}")
         if login:
@@ -207,17 +240,15 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
     async def login(self, agent: AgentUnderTest) -> None:
         """Sign in, if the script names a login."""
         if self.script.login:
-            await agent.call("authenticate", {"methodId": self.script.login})
+            await agent.call(self.login_method, {"methodId": self.script.login})
 
-    async def start_strict_agent(self, capabilities: Any = ALL_CAPABILITIES) -> AgentUnderTest | None:
+    async def start_strict_agent(self, capabilities: Any = None) -> AgentUnderTest | None:
         """Start the agent in strict mode; None if it has none."""
         if not self.script.strict:
             return None
         return await self.start_agent(capabilities, name="strict", arguments=self.script.strict)
 
-    async def open_session(
-        self, capabilities: Any = ALL_CAPABILITIES, **more: Any
-    ) -> tuple[AgentUnderTest, str]:
+    async def open_session(self, capabilities: Any = None, **more: Any) -> tuple[AgentUnderTest, str]:
         """Start and initialize the agent, and open a session."""
         agent = await self.start_agent(capabilities)
         return agent, await self.new_session(agent, **more)
@@ -236,7 +267,7 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
             )
         found = at(answer.result, "sessionId")
         if not isinstance(found, str):
-            self.notes.add_fail("session.unique-id", f"session/new gave {answer.summary}", answer)
+            self.notes.add_fail(self.new_session_rule, f"session/new gave {answer.summary}", answer)
             raise ConnectionOver("session/new gave no session")
         return found
 
@@ -315,7 +346,11 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         if self._tally is not None:
             self._tally.add_case(self.agents)
         for agent in self.agents:
-            await check_agent_record(agent, self.notes)
+            await self.check_record(agent)
+
+    async def check_record(self, agent: AgentUnderTest) -> None:
+        """Check all passive rules on a closed connection."""
+        await check_agent_record(agent, self.notes)
 
     def output_tail(self) -> str:
         """Empty, because `ConnectionOver` already has the last line of stderr."""

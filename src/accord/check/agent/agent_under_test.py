@@ -98,6 +98,12 @@ class AgentUnderTest(CheckedConnection):
     peer_side: ClassVar[Side] = "agent"
     own_side: ClassVar[Side] = "client"
     answer_rule: ClassVar[RuleId] = "framing.agent-one-answer"
+    protocol: ClassVar[int] = 1
+    capability_members: ClassVar[tuple[str, str]] = ("clientCapabilities", "agentCapabilities")
+    """Where `initialize` has the capabilities of the client and of the agent."""
+    info_member: ClassVar[str] = "agentInfo"
+    introduction: ClassVar[Message] = {}
+    """What `initialize` always has besides."""
 
     def __init__(
         self,
@@ -141,12 +147,16 @@ class AgentUnderTest(CheckedConnection):
     # -- common requests
 
     async def initialize(
-        self, capabilities: Any = ABSENT, *, version: Any = 1, rule: RuleId | None = None, **more: Any
+        self, capabilities: Any = ABSENT, *, version: Any = None, rule: RuleId | None = None, **more: Any
     ) -> CallAnswer:
         """Send `initialize` with these client capabilities."""
-        params = {"protocolVersion": version, **more}
+        params = {
+            "protocolVersion": self.protocol if version is None else version,
+            **self.introduction,
+            **more,
+        }
         if capabilities is not ABSENT:
-            params["clientCapabilities"] = capabilities
+            params[self.capability_members[0]] = capabilities
         self.client_capabilities = capabilities
         answer = await self.call("initialize", params, rule=rule)
         found = answer.result
@@ -155,8 +165,8 @@ class AgentUnderTest(CheckedConnection):
         return answer
 
     def advertises(self, path: str) -> bool:
-        """Whether the agent advertises a capability: a dotted path in `agentCapabilities`."""
-        return has_capability(at(self.initialize_result, "agentCapabilities"), path)
+        """Whether the agent advertises a capability: a dotted path in its capabilities."""
+        return has_capability(at(self.initialize_result, self.capability_members[1]), path)
 
     async def new_session(self, cwd: str, **more: Any) -> CallAnswer:
         """Send `session/new`."""

@@ -42,7 +42,7 @@ _PARAM_CALLS: Final = (
 )
 
 
-async def _check_refusal(agent: AgentUnderTest, line: str, rule: RuleId, code: int) -> None:
+async def check_refusal(agent: AgentUnderTest, line: str, rule: RuleId, code: int) -> None:
     """Send a line that is not a request; the agent must answer with an error without id, and continue."""
     sent = agent.send(line)
     if agent.initialize_result:
@@ -50,14 +50,14 @@ async def _check_refusal(agent: AgentUnderTest, line: str, rule: RuleId, code: i
     elif not (await agent.initialize(rule=rule)).ok:
         agent.notes.add_fail(rule, f"after {line!r} it does not answer initialize", sent)
         return
-    answers = _answers_without_id(agent, sent)
+    answers = answers_without_id(agent, sent)
     found = [one for one in answers if isinstance(one.message, dict) and _error_code(one) == code]
     frames = [sent, *answers]
     failure = f"after {line} the agent {_describe_answers(answers)}; expected {code}"
     agent.notes.judge(rule, bool(found), f"{line} gave {code}", failure, *frames)
 
 
-def _answers_without_id(agent: AgentUnderTest, since: WireLine) -> list[WireLine]:
+def answers_without_id(agent: AgentUnderTest, since: WireLine) -> list[WireLine]:
     return [
         line
         for line in agent.lines[since.number :]
@@ -77,7 +77,7 @@ def _describe_answers(answers: list[WireLine]) -> str:
 async def invalid_json(fixture: AgentFixture) -> None:
     """Invalid JSON: `{oops`, then initialize."""
     agent = await fixture.launch()
-    await _check_refusal(agent, "{oops", "framing.agent-survives-invalid-json", -32700)
+    await check_refusal(agent, "{oops", "framing.agent-survives-invalid-json", -32700)
 
 
 @case("framing.survives-invalid-request")
@@ -86,8 +86,8 @@ async def json_without_request(fixture: AgentFixture) -> None:
     rule = "framing.survives-invalid-request"
     agent = await fixture.launch()
     await agent.initialize()
-    await _check_refusal(agent, '{"jsonrpc":"2.0"}', rule, -32600)
-    await _check_refusal(agent, "5", rule, -32600)
+    await check_refusal(agent, '{"jsonrpc":"2.0"}', rule, -32600)
+    await check_refusal(agent, "5", rule, -32600)
 
 
 @case("framing.survives-batch")
@@ -150,7 +150,7 @@ async def _check_notifications(
     for rule, method, params in messages:
         sent = agent.notify(method, params)
         answer = await agent.ping(rule=rule)
-        replies = _answers_without_id(agent, sent)
+        replies = answers_without_id(agent, sent)
         broken_rule = (
             rule
             if rule in ("framing.agent-silent-on-notification", "cancel-request.agent-unknown-id")

@@ -1,0 +1,1 @@
+"""Checks of programs that speak the draft of version 2."""

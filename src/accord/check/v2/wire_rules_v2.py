@@ -1,0 +1,342 @@
+"""The rules of version 2 for all messages of a connection: envelope, schema, and the order of updates."""
+
+import base64
+import binascii
+import re
+from functools import cache
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any, Final
+
+from accord.check.agent.agent_message_rules import AgentRecord
+from accord.check.agent.agent_under_test import AgentUnderTest
+from accord.check.checked_connection import has_capability
+from accord.check.findings import SCHEMA, RuleId, RuleNotes
+from accord.check.v2.agent_v2 import is_state, is_user_message
+from accord.check.wire_rules import ConnectionRecord, check_record
+from accord.schema.methods import Method
+from accord.schema.validation import UNKNOWN_MEMBER, Violation, violations
+from accord.trace.trace_format import Side
+from accord.trace.trace_steps import at, listed
+from accord.trace.wire_line import WireLine, pair_calls
+from accord.wire.envelope import Message, id_key
+
+_MESSAGES: Final = ("user_message", "agent_message", "agent_thought")
+_MESSAGE_KINDS: Final = (*_MESSAGES, *(f"{kind}_chunk" for kind in _MESSAGES))
+_SCHEMA_RULES: Final[tuple[tuple[tuple[str, ...], str, RuleId], ...]] = (
+    (_MESSAGE_KINDS, r"messageId", "v2-update.message-id"),
+    (("tool_call_update", "tool_call_content_chunk"), r"toolCallId", "v2-update.tool-call-id"),
+    (("plan_update", "plan_removed"), r"planId", "v2-update.plan-id"),
+    (("terminal_update", "terminal_output_chunk"), r"", "v2-update.terminal"),
+    (("state_update",), r"stopReason", "v2-prompt.stop-reason"),
+    (("session/request_permission",), r"", "v2-permission.members"),
+    (("session/prompt=",), r"", "v2-prompt.message-id"),
+    (("session/new=",), r"sessionId", "v2-session.new"),
+    (("session/list=",), r"", "v2-session.list"),
+    (("session/close=",), r"", "v2-session.close"),
+    (("session/delete=",), r"", "v2-session.delete"),
+    (("session/set_config_option=",), r"", "v2-session.option-set"),
+    (("auth/login=",), r"", "v2-auth.login"),
+    (("auth/logout=",), r"", "v2-auth.logout"),
+    (("session/new", "session/resume", "session/list"), r"cwd", "v2-session.absolute-folder"),
+    (("initialize=",), r"protocolVersion", "v2-initialize.version"),
+    (("initialize=",), r"\binfo", "v2-initialize.agent-info"),
+    (("initialize=",), r"capabilities", "v2-initialize.agent-capability-objects"),
+    (("initialize=",), r"authMethods", "v2-auth.method-members"),
+    (("initialize",), r"\binfo", "v2-initialize.client-info"),
+    (("initialize",), r"capabilities", "v2-initialize.client-capability-objects"),
+    (("session/request_permission=",), r"", "v2-permission.offered-option"),
+)
+"""Which rule a violation of the schema breaks: kinds of messages, a pattern for its text, and the rule.
+
+A kind is a kind of update, a method, or `method=` for the result of a method.
+"""
+_PASSED: Final[dict[str, tuple[RuleId, ...]]] = {
+    **dict.fromkeys(_MESSAGE_KINDS, ("v2-update.message-id",)),
+    "tool_call_update": ("v2-update.tool-call-id",),
+    "tool_call_content_chunk": ("v2-update.tool-call-id",),
+    "plan_update": ("v2-update.plan-id",),
+    "session/request_permission": ("v2-permission.members",),
+    "session/prompt=": ("v2-prompt.message-id",),
+    "session/new=": ("v2-session.new",),
+    "session/new": ("v2-session.absolute-folder",),
+    "initialize=": ("v2-initialize.agent-info", "v2-initialize.agent-capability-objects"),
+    "initialize": ("v2-initialize.client-info", "v2-initialize.client-capability-objects"),
+}
+"""The rules that a valid message of a kind keeps."""
+_VALUES: Final[dict[str, dict[str, frozenset[str]]]] = {
+    "state_update": {"state": frozenset(("running", "idle", "requires_action", "unknown"))},
+    "tool_call_update": {
+        "status": frozenset(("pending", "in_progress", "paused", "completed", "failed", "cancelled")),
+        "kind": frozenset(
+            "read edit delete move search execute think fetch switch_mode other".split()  # noqa: SIM905
+        ),
+    },
+    "compaction_update": {"status": frozenset(("in_progress", "completed", "failed", "cancelled"))},
+    "notice": {"severity": frozenset(("info", "warning", "error"))},
+}
+"""The values of the protocol; a program's own ones start with `_`."""
+STOP_REASONS: Final = frozenset(
+    ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
+)
+
+
+async def check_agent_v2(agent: AgentUnderTest, notes: RuleNotes) -> None:
+    """Check all passive rules on a closed connection with an agent."""
+    record = AgentRecord(agent)
+    await check_record(
+        record,
+        notes,
+        [check_envelopes, check_schema, _check_initialize, _check_prompts, _check_states, _check_updates],
+    )
+
+
+@cache
+def _methods() -> dict[tuple[str, str], list[Method]]:
+    """The methods of version 2 by name and kind."""
+    from accord.schema.v2.methods import METHODS
+
+    found: dict[tuple[str, str], list[Method]] = {}
+    for method in METHODS:
+        found.setdefault((method.name, method.kind), []).append(method)
+    return found
+
+
+def find_method(receiver: Side, line: WireLine) -> Method | None:
+    """The method that a call names, if its receiver serves it."""
+    kind = "request" if line.is_request else "notification"
+    return next(
+        (one for one in _methods().get((line.method, kind), []) if one.served_by in (receiver, "both")), None
+    )
+
+
+# -- both sides
+
+
+def check_envelopes(record: ConnectionRecord, notes: RuleNotes) -> None:
+    """Check the envelope, the ids and the methods of every message of the side under test."""
+    side = record.side
+    for line in record.sent:
+        if line.message is None:
+            if not line.skip_reason:
+                notes.add_fail(f"v2-framing.{side}-only-messages", "a line is not a message", line)
+            continue
+        rule, valid = f"v2-framing.{side}-only-messages", line.message.get("jsonrpc") == "2.0"
+        notes.judge(rule, valid, "every line is a message", 'no `jsonrpc: "2.0"`', line)
+        if line.is_answer and "error" in line.message:
+            code, text = at(line.message, "error", "code"), at(line.message, "error", "message")
+            valid = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str) and text
+            rule, failure = f"v2-framing.{side}-error-members", "an error without a code and a message"
+            notes.judge(rule, bool(valid), "errors have a code and a message", failure, line)
+        if line.method:
+            other: Side = "client" if side == "agent" else "agent"
+            known = find_method(other, line) is not None or line.method.startswith(("_", "$/"))
+            rule, failure = f"v2-framing.{side}-known-methods", f"{line.method} is not in version 2"
+            notes.judge(rule, known, "its methods are in the protocol", failure, line)
+    _check_answers(record, notes)
+
+
+def _check_answers(record: ConnectionRecord, notes: RuleNotes) -> None:
+    side = record.side
+    asked = {id_key(line.id) for line in record.lines if line.sender != side and line.is_request}
+    batched = {id_key(one.get("id")) for line in record.lines if line.sender != side for one in line.batch}
+    for line in record.sent:
+        if line.is_answer and line.id is not None and id_key(line.id) not in asked | batched:
+            failure = f"an answer to the id {line.id!r}, which no request has"
+            notes.add_fail(f"v2-framing.{side}-returns-id", failure, line)
+    for call in pair_calls(record.lines, "client" if side == "agent" else "agent"):
+        answers = call.answers if call.request.id is not None else []
+        both = any("result" in (one.message or {}) and "error" in (one.message or {}) for one in answers)
+        if len(answers) > 1 or both:
+            failure = "an answer with a result and an error" if both else f"{len(answers)} answers"
+            notes.add_fail(f"v2-framing.{side}-one-answer", failure, call.request, *answers)
+        elif answers:
+            notes.add_pass(f"v2-framing.{side}-one-answer", "every request has one answer")
+
+
+def check_schema(record: ConnectionRecord, notes: RuleNotes) -> None:
+    """Check every message of the side under test against the schema."""
+    other: Side = "client" if record.side == "agent" else "agent"
+    for line in record.sent:
+        if line.method and (entry := find_method(other, line)) is not None:
+            params: Any = {} if line.params is None else line.params
+            _judge_schema(record, notes, line, line.kind or line.method, entry.params, params)
+    for call in pair_calls(record.lines, other):
+        entry = find_method(record.side, call.request)
+        for answer in call.answers:
+            message = answer.message or {}
+            if entry is not None and "result" in message:
+                kind = f"{call.request.method}="
+                _judge_schema(record, notes, answer, kind, entry.result, message["result"])
+
+
+def _judge_schema(
+    record: ConnectionRecord, notes: RuleNotes, line: WireLine, kind: str, cls: Any, value: Any
+) -> None:
+    broken: set[RuleId] = set()
+    if kind == "initialize=" and at(value, "protocolVersion") != 2:
+        return  # a result of another version
+    for violation in violations(cls, value)[:100]:
+        rule = _violated_rule(record.side, kind, violation)
+        broken.add(rule)
+        notes.add_fail(rule, f"{kind.rstrip('=')}: {violation}", line, from_schema=True)
+    for rule in (SCHEMA, f"v2-framing.{record.side}-custom-members", *_PASSED.get(kind, ())):
+        if rule not in broken:
+            notes.add_pass(rule, "matches the schema", *(() if rule == SCHEMA else (line,)))
+
+
+def _violated_rule(side: Side, kind: str, violation: Violation) -> RuleId:
+    if violation.reason == UNKNOWN_MEMBER:
+        own = {"session/prompt=": "v2-prompt.message-id"}
+        return own.get(kind, f"v2-framing.{side}-custom-members")
+    text = str(violation)
+    rules = (rule for kinds, form, rule in _SCHEMA_RULES if kind in kinds and re.search(form, text))
+    return next(rules, SCHEMA)
+
+
+# -- agents
+
+
+def _check_initialize(record: AgentRecord, notes: RuleNotes) -> None:
+    methods = listed(record.initialize_result, "authMethods")
+    if not methods:
+        notes.add_not_applicable("v2-auth.method-members", "it has no auth methods")
+        return
+    ids = [at(one, "methodId") for one in methods]
+    kinds = [at(one, "type") for one in methods]
+    known = all(isinstance(one, str) and (one in ("agent", "terminal") or one[:1] == "_") for one in kinds)
+    passed = len(set(map(str, ids))) == len(ids) and known
+    failure = f"auth methods with the ids {ids} and the types {kinds}"
+    notes.judge("v2-auth.method-members", passed, "ids are unique, types are known", failure)
+    if not has_capability(record.client_capabilities, "auth.terminal"):
+        rule, failure = "v2-auth.terminal-needs-capability", "a terminal login for a client without terminals"
+        notes.judge(rule, "terminal" not in kinds, "no terminal login without the capability", failure)
+
+
+def _check_prompts(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check the ids of user messages against the results of the prompts."""
+    ids: dict[str, WireLine] = {}
+    for call in record.client_requests:
+        if call.request.method != "session/prompt" or not call.answers:
+            continue
+        answer, request = call.answers[0], call.request
+        message_id = at(answer.message, "result", "messageId")
+        later = record.lines[request.number :]
+        if not isinstance(message_id, str):
+            continue
+        rule, failure = "v2-prompt.distinct-ids", f"two prompts got the id {message_id!r}"
+        key = f"{request.session}\n{message_id}"
+        notes.judge(rule, key not in ids, "prompts have different ids", failure, request, answer)
+        ids[key] = answer
+        end = next((line.number for line in later if _ends_work(line, request.session)), None)
+        if end is None:
+            continue  # the case ended before the work
+        shown = next((line for line in later if is_user_message(line, message_id)), None)
+        passed = shown is not None and (shown.number <= end or end < answer.number)
+        rule, reason = "v2-prompt.user-message", "the user message is reported"
+        failure = f"no user message with the id {message_id!r} before the end of the work"
+        notes.judge(rule, passed, reason, failure, request, answer)
+
+
+def _ends_work(line: WireLine, session: str) -> bool:
+    return line.session == session and is_state(line, "idle") and line.update.get("stopReason") is not None
+
+
+def _check_states(record: AgentRecord, notes: RuleNotes) -> None:
+    """Check the order of states, and the list of background work."""
+    running: dict[str, bool] = {}
+    lists_background: set[str] = set()
+    announced: set[tuple[str, str]] = set()
+    for line in record.updates:
+        session, update = line.session, line.update
+        for member in ("toolCallId", "terminalId"):
+            if isinstance(update.get(member), str):
+                announced.add((session, update[member]))
+        if line.kind != "state_update":
+            continue
+        state, reason = update.get("state"), update.get("stopReason")
+        if state in ("running", "requires_action"):
+            running[session] = True
+        elif state == "idle" and (reason is not None or running.get(session)):
+            was_running = running.pop(session, False)
+            failure = "an idle with a stop reason without `running` before it"
+            notes.judge("v2-prompt.running", was_running, "running comes before idle", failure, line)
+            notes.add_pass("v2-prompt.idle", "idle comes after running", line)
+            known = isinstance(reason, str) and (reason in STOP_REASONS or reason.startswith("_"))
+            failure = f"the stop reason is {reason!r}"
+            notes.judge("v2-prompt.stop-reason", known, "the stop reason is known", failure, line)
+        _check_background(line, lists_background, announced, notes)
+
+
+def _check_background(
+    line: WireLine, lists_background: set[str], announced: set[tuple[str, str]], notes: RuleNotes
+) -> None:
+    rule, session = "v2-update.background", line.session
+    if line.update.get("background") is None:
+        if session in lists_background:
+            notes.add_fail(rule, "a state update without the list that earlier ones have", line)
+        return
+    lists_background.add(session)
+    unknown = [
+        id
+        for one in listed(line.update, "background")
+        if isinstance(id := at(one, "terminalId") or at(one, "toolCallId"), str)
+        and (session, id) not in announced
+    ]
+    notes.judge(rule, not unknown, "listed work was announced", f"{unknown} was not announced", line)
+
+
+def _check_updates(record: AgentRecord, notes: RuleNotes) -> None:
+    sessions = _known_sessions(record)
+    titled: set[tuple[str, Any]] = set()
+    for line in record.updates:
+        update, kind = line.update, line.kind
+        failure = f"an update of {line.session!r}, which is no session of this connection"
+        notes.judge("v2-update.session", line.session in sessions, "of known sessions", failure, line)
+        for member, values in _VALUES.get(kind, {}).items():
+            value = update.get(member)
+            if isinstance(value, str):
+                rule, failure = "v2-update.known-values", f"{member} is {value!r}"
+                known = value in values or value.startswith("_")
+                notes.judge(rule, known, "values are of the protocol", failure, line)
+        if kind == "tool_call_update" and (key := (line.session, update.get("toolCallId"))) not in titled:
+            titled.add(key)
+            has_title = isinstance(update.get("title"), str) and bool(update["title"])
+            failure = "a tool call begins without a title"
+            notes.judge("v2-update.tool-call-title", has_title, "tool calls have titles", failure, line)
+        if kind in ("terminal_update", "terminal_output_chunk"):
+            problem = _terminal_problem(update)
+            notes.judge("v2-update.terminal", not problem, "terminals are well-formed", problem, line)
+    for line in record.requests("session/request_permission"):
+        ids = [at(option, "optionId") for option in listed(line.params, "options")]
+        if len(set(map(str, ids))) != len(ids):
+            notes.add_fail("v2-permission.members", f"options with the ids {ids}", line)
+    for line in record.requests("elicitation/create"):
+        offered = has_capability(record.client_capabilities, f"elicitation.{at(line.params, 'mode')}")
+        rule, failure = "v2-permission.forms-need-capability", "the client does not advertise it"
+        notes.judge(rule, offered, "only what the client advertises", failure, line)
+
+
+def _known_sessions(record: AgentRecord) -> set[str]:
+    """All sessions that were opened or named on this connection, at any time."""
+    opened = {at(result, "sessionId") for _, result in record.results("session/new", "session/fork")}
+    resumed = {
+        call.request.session for call in record.client_requests if call.request.method == "session/resume"
+    }
+    return {session for session in opened | resumed if isinstance(session, str)}
+
+
+def _terminal_problem(update: Message) -> str:
+    cwd = update.get("cwd")
+    if isinstance(cwd, str) and not _is_absolute(cwd):
+        return f"the folder of a terminal is {cwd!r}"
+    for data in (update.get("data"), at(update.get("output"), "data")):
+        if isinstance(data, str):
+            try:
+                base64.b64decode(data, validate=True)
+            except (binascii.Error, ValueError):
+                return f"output that is not base64: {data[:40]!r}"
+    return ""
+
+
+def _is_absolute(path: str) -> bool:
+    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
