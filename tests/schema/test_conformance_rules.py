@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from accord.schema.conformance_rules import BASES, RULES, find_rules
+from accord.schema.conformance_rules import BASES, REVISIONS, RULES, RULES_V2, find_rules
 
 WITHDRAWN = {234, 292, 293, 302, 303, 304, 305, 306, 307, 308, 309, 385}
 
@@ -65,3 +65,15 @@ def test_an_unknown_rule_number_is_a_key_error():
     assert RULES[151].side == "AGENT"
     with pytest.raises(KeyError):
         RULES[395]
+
+
+def test_the_rules_of_version_2_are_complete_and_name_a_revision():
+    assert list(RULES_V2) == list(range(1, 102))
+    assert not set(RULES_V2.by_slug) & set(RULES.by_slug)
+    for one in RULES_V2.values():
+        assert one.slug.startswith("v2-")
+        assert one.slug.partition(".")[0] == one.chapter
+        assert one.text
+        assert one.how
+        assert one.revision in REVISIONS
+    assert {one.side for one in find_rules(rules=RULES_V2)} == {"AGENT", "CLIENT"}

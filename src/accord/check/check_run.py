@@ -35,6 +35,7 @@ from accord.check.findings import (
     make_findings,
 )
 from accord.check.v2.agent_v2 import AgentFixtureV2
+from accord.check.v2.client_v2 import ClientFixtureV2
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.errors import ConnectionClosed, HandshakeFailed, NeverStarted, UsageError
 from accord.schema.conformance_rules import RULES, RULES_V2, RuleSide, find_rules
@@ -371,6 +372,17 @@ AGENTS_V2: Final = CheckKind[AgentFixture, AgentCheckScript](
 """Agents that speak the draft of version 2."""
 
 
+CLIENTS_V2: Final = CheckKind[ClientFixture, ClientCheckScript](
+    "client", ClientCheckScript, ClientFixtureV2, ("v2.client_v2_cases",), (), {}, protocol=2
+)
+"""Clients that speak the draft of version 2."""
+
+
+def client_kind(protocol: int) -> CheckKind[ClientFixture, ClientCheckScript]:
+    """How clients are checked in this version."""
+    return CLIENTS if protocol == 1 else CLIENTS_V2
+
+
 def agent_kind(protocol: int) -> CheckKind[AgentFixture, AgentCheckScript]:
     """How agents are checked in this version."""
     return AGENTS if protocol == 1 else AGENTS_V2
@@ -395,12 +407,15 @@ async def check_client(
     launcher: ClientLauncher,
     rules: Sequence[RuleId] | None = None,
     options: CheckOptions[ClientCheckScript] | None = None,
+    *,
+    protocol: int = 1,
 ) -> CheckReport:
-    """Check a client against these rules, or all.
+    """Check a client against these rules, or all rules of the protocol version.
 
     Raises `NeverStarted` or `HandshakeFailed` if the client cannot be started or sends no prompt.
     """
-    return await _check(CLIENTS, launcher, observe_client, client_run, rules, options or CheckOptions())
+    kind = client_kind(protocol)
+    return await _check(kind, launcher, observe_client, client_run, rules, options or CheckOptions())
 
 
 async def _check(
@@ -521,7 +536,7 @@ async def observe_client(
         prints_messages = ANSWER_TEXT in fixture.process.stdout
         request = next(line for line in turn.client.lines if _is_opening_call(line))
         return ProgramTraits(
-            at(request.params, "clientInfo"),
+            at(request.params, turn.client.info_member),
             turn.client.client_capabilities,
             prints_messages,
             exits_after_turn,

@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     Check: TypeAlias = Callable[[Progress | None, asyncio.Event], Coroutine[Any, Any, CheckReport]]
 
 _USAGE: Final = """\
-usage: accord check agent [--only RULES] [--skip RULES] [--need RULES] [--script FILE] [--json]
-                          [--junit FILE] [--html FILE] [--env NAME[=VALUE]] [--slow X] [--jobs N]
-                          [--verbose | --quiet] -- COMMAND ...
+usage: accord check agent [--protocol 1|2] [--only RULES] [--skip RULES] [--need RULES]
+                          [--script FILE] [--json] [--junit FILE] [--html FILE]
+                          [--env NAME[=VALUE]] [--slow X] [--jobs N] [--verbose | --quiet]
+                          -- COMMAND ...
        accord check client [the same options] -- COMMAND ... {agent} ...
-       accord check rules [agent | client] [--json]
+       accord check rules [agent | client] [--protocol 1|2] [--json]
 
   agent    test an agent on stdio; COMMAND starts it
   client   test a client; COMMAND starts it, {agent} becomes an agent's command, {prompt} the prompt
@@ -89,13 +90,13 @@ def _rules(words: list[str]) -> int:
         "kind", nargs="?", choices=("agent", "client"), default="agent", help="whose rules (default: agent)"
     )
     parser.option("--json", "print JSON")
+    _add_protocol(parser)
     options = parser.parse_args(words)
 
-    from accord.check.check_run import AGENTS, CLIENTS
+    from accord.check.check_run import agent_kind, client_kind
     from accord.check.findings import checked_rule
-    from accord.schema.conformance_rules import BASES
 
-    kind = AGENTS if options.kind == "agent" else CLIENTS
+    kind: Any = (agent_kind if options.kind == "agent" else client_kind)(options.protocol)
     rows: list[dict[str, Any]] = []
     for rule in kind.rules:
         checked = checked_rule(rule)
@@ -104,7 +105,7 @@ def _rules(words: list[str]) -> int:
             "slug": checked.slug,
             "level": checked.level,
             "stable": checked.stable,
-            "source": BASES[checked.basis],  # pyright: ignore[reportArgumentType]
+            "source": checked.source,
             "rule": checked.text,
             "how": checked.how,
             "scenes": [f"{case.name}: {case.about}" for case in kind.cases if rule in case.rules],
@@ -191,13 +192,7 @@ def _parser(kind: str) -> Parser:
         help="count these rules as broken if they could not be tested",
     )
     add("--script", metavar="FILE", help=_SCRIPT_HELP[kind])
-    add(
-        "--protocol",
-        type=int,
-        choices=(1, 2),
-        default=1,
-        help="the version of the protocol (default: 1; 2 is a draft)",
-    )
+    _add_protocol(parser)
     add("--json", action="store_true", help="print the report as JSON")
     add("--junit", metavar="FILE", help="also write JUnit XML")
     add("--html", metavar="FILE", help="also write a self-contained HTML page")
@@ -215,13 +210,23 @@ def _parser(kind: str) -> Parser:
     return parser
 
 
+def _add_protocol(parser: Parser) -> None:
+    parser.add_argument(
+        "--protocol",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="the version of the protocol (default: 1; 2 is a draft)",
+    )
+
+
 def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple[Sequence[RuleId], Check]":
     from accord.check import check_run
-    from accord.check.check_run import AGENTS, CLIENTS, agent_kind
+    from accord.check.check_run import AGENTS, CLIENTS, agent_kind, client_kind
     from accord.check.checked_connection import CheckTimeouts
 
     timeouts, env = CheckTimeouts().scaled(options.slow), read_env(options.env)
-    rules = (agent_kind(options.protocol) if kind == "agent" else CLIENTS).rules
+    rules = (agent_kind if kind == "agent" else client_kind)(options.protocol).rules
     selected = check_run.select_rules(rules, options.only, options.skip)
     check_run.select_rules(rules, options.need, ())
     more: dict[str, Any] = {"timeouts": timeouts, "jobs": options.jobs or check_run.DEFAULT_JOBS}
@@ -242,7 +247,10 @@ def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple
     more["script"] = _find_script(options.script, CLIENTS.script_type)
     client_launcher = ClientProcessLauncher(command, env=env)
     return rules, lambda progress, stop: check_run.check_client(
-        client_launcher, selected, check_run.CheckOptions(progress=progress, stop=stop, **more)
+        client_launcher,
+        selected,
+        check_run.CheckOptions(progress=progress, stop=stop, **more),
+        protocol=options.protocol,
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -41,6 +41,9 @@ ANSWER_TEXT: Final = "AnswerOfTheCheck"
 class ClientFixture(CheckFixture[ClientCheckScript]):
     """The environment of one case. `outside` is not part of the session."""
 
+    client_type: ClassVar[type[ClientUnderTest]] = ClientUnderTest
+    responder_type: ClassVar[type[AgentResponder]] = AgentResponder
+
     def __init__(
         self,
         root: Path,
@@ -58,7 +61,7 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
         }
         super().__init__(root, script, notes, timeouts=timeouts, clock=clock, files=files)
         self.traits: ProgramTraits = traits or ProgramTraits()
-        self.responder: AgentResponder = AgentResponder()
+        self.responder: AgentResponder = self.responder_type()
         self.connections: list[ClientUnderTest] = []
         self.logins: list[AgentPipe] = []
         """One entry for each time the client started the agent's terminal login."""
@@ -123,7 +126,7 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
             return
         name = f"{self.notes.case} {len(self.connections) + 1}"
         self.connections.append(
-            ClientUnderTest(name, pipe, self.responder, self.notes, self.timeouts, self.clock)
+            self.client_type(name, pipe, self.responder, self.notes, self.timeouts, self.clock)
         )
         if self._connected is not None and not self._connected.done():
             self._connected.set_result(None)
@@ -198,7 +201,11 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
         for process in self.processes:
             await process.end()
         for client in self.connections:
-            await check_client_record(client, self.notes)
+            await self.check_record(client)
+
+    async def check_record(self, client: ClientUnderTest) -> None:
+        """Check all passive rules on a closed connection."""
+        await check_client_record(client, self.notes)
 
     def output_tail(self) -> str:
         """The end of the client's output."""

@@ -205,6 +205,8 @@ class ClientUnderTest(CheckedConnection):
     peer_side: ClassVar[Side] = "client"
     own_side: ClassVar[Side] = "agent"
     answer_rule: ClassVar[RuleId] = "framing.client-one-answer"
+    info_member: ClassVar[str] = "clientInfo"
+    capabilities_member: ClassVar[str] = "clientCapabilities"
 
     def __init__(
         self,
@@ -312,7 +314,7 @@ class ClientUnderTest(CheckedConnection):
     def client_capabilities(self) -> Any:
         """The client's capabilities as sent."""
         requests = self.calls("initialize")
-        return at(requests[0].params, "clientCapabilities") if requests else None
+        return at(requests[0].params, self.capabilities_member) if requests else None
 
     @property
     def initialize_result(self) -> Message:

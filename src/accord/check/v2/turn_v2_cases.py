@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from accord.check.agent.agent_fixture import TURN_ENDED, AgentCases, AgentFixture
 from accord.check.agent.agent_under_test import AgentUnderTest
-from accord.check.agent.client_responder import reject
+from accord.check.agent.client_responder import CANCELLED_REPLY, reject
 from accord.check.checked_connection import Handler, Reply, leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.check.v2.agent_v2 import AgentV2, TurnV2, is_state, is_user_message
@@ -225,11 +225,12 @@ async def cancel_during_permission(fixture: AgentFixture) -> None:
     request = agent.prompt(session, fixture.action("permission").prompt_text(file="asked.txt"))
     asked = await fixture.wait_for_permission_request(agent, request)
     agent.cancel(session)
+    withdrawn = await agent.wait_for_line(
+        lambda line: line.method == "$/cancel_request" and at(line.params, "requestId") == asked.id,
+        since=asked.number,
+        timeout=fixture.timeouts.soon,
+    )
+    agent.reply(asked, CANCELLED_REPLY)
     await agent.finish_turn(request)
-    withdrawn = [
-        line
-        for line in agent.lines[asked.number :]
-        if line.method == "$/cancel_request" and at(line.params, "requestId") == asked.id
-    ]
     failure = "the permission request was not withdrawn with $/cancel_request"
-    fixture.judge(rule, bool(withdrawn), "it is withdrawn", failure, asked, *withdrawn[:1])
+    fixture.judge(rule, withdrawn is not None, "it is withdrawn", failure, asked)

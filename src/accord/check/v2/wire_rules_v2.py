@@ -10,6 +10,8 @@ from typing import Any, Final
 from accord.check.agent.agent_message_rules import AgentRecord
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.checked_connection import has_capability
+from accord.check.client.client_rules import ClientRecord
+from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import SCHEMA, RuleId, RuleNotes
 from accord.check.v2.agent_v2 import is_state, is_user_message
 from accord.check.wire_rules import ConnectionRecord, check_record
@@ -58,9 +60,8 @@ _PASSED: Final[dict[str, tuple[RuleId, ...]]] = {
     "session/request_permission": ("v2-permission.members",),
     "session/prompt=": ("v2-prompt.message-id",),
     "session/new=": ("v2-session.new",),
-    "session/new": ("v2-session.absolute-folder",),
-    "initialize=": ("v2-initialize.agent-info", "v2-initialize.agent-capability-objects"),
-    "initialize": ("v2-initialize.client-info", "v2-initialize.client-capability-objects"),
+    "initialize=": ("v2-initialize.agent-capability-objects",),
+    "initialize": ("v2-initialize.client-capability-objects",),
 }
 """The rules that a valid message of a kind keeps."""
 _VALUES: Final[dict[str, dict[str, frozenset[str]]]] = {
@@ -88,6 +89,14 @@ async def check_agent_v2(agent: AgentUnderTest, notes: RuleNotes) -> None:
         notes,
         [check_envelopes, check_schema, _check_initialize, _check_prompts, _check_states, _check_updates],
     )
+
+
+async def check_client_v2(client: ClientUnderTest, notes: RuleNotes) -> None:
+    """Check all passive rules on a closed connection with a client."""
+    record = ClientRecord(client)
+    if at(record.initialize_result, "protocolVersion") == 1:
+        return  # it goes on in version 1
+    await check_record(record, notes, [check_envelopes, check_schema, _check_client_calls])
 
 
 @cache
@@ -127,7 +136,7 @@ def check_envelopes(record: ConnectionRecord, notes: RuleNotes) -> None:
             valid = isinstance(code, int) and not isinstance(code, bool) and isinstance(text, str) and text
             rule, failure = f"v2-framing.{side}-error-members", "an error without a code and a message"
             notes.judge(rule, bool(valid), "errors have a code and a message", failure, line)
-        if line.method:
+        if line.method and line.method != "session/cancel":  # another rule is about its form
             other: Side = "client" if side == "agent" else "agent"
             known = find_method(other, line) is not None or line.method.startswith(("_", "$/"))
             rule, failure = f"v2-framing.{side}-known-methods", f"{line.method} is not in version 2"
@@ -340,3 +349,43 @@ def _terminal_problem(update: Message) -> str:
 
 def _is_absolute(path: str) -> bool:
     return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
+
+
+# -- clients
+
+
+def _check_client_calls(record: ClientRecord, notes: RuleNotes) -> None:
+    """Check the first call, folders, sign-in, and the answers to permission requests."""
+    if record.calls:
+        first = record.calls[0]
+        passed = first.method == "initialize" and at(first.params, "protocolVersion") == 2
+        failure = f"the first call is {first.method} with the version {at(first.params, 'protocolVersion')!r}"
+        notes.judge("v2-initialize.first", passed, "initialize comes first", failure, first)
+    for line in record.calls:
+        if line.method != "initialize":
+            continue
+        info = at(line.params, "info")
+        named = all(isinstance(at(info, name), str) and at(info, name) for name in ("name", "version"))
+        rule, failure = "v2-initialize.client-info", "no `info` with a name and a version"
+        notes.judge(rule, named, "it has a name and a version", failure, line)
+    methods = [at(one, "methodId") for one in listed(record.initialize_result, "authMethods")]
+    login = next((line for line in record.calls if line.method == "auth/login"), None)
+    passed = login is None or at(login.params, "methodId") in methods
+    shown = [login] if login is not None else []
+    failure = "auth/login with a method that was not offered"
+    notes.judge("v2-auth.only-offered", passed, "only offered methods", failure, *shown)
+    for line in record.calls:
+        cwd = at(line.params, "cwd")
+        if isinstance(cwd, str):
+            rule, failure = "v2-session.absolute-folder", f"the folder {cwd!r} is relative"
+            notes.judge(rule, _is_absolute(cwd), "folders are absolute", failure, line)
+    for call in record.agent_requests:
+        for answer in call.answers if call.request.method == "session/request_permission" else ():
+            outcome = at(answer.message, "result", "outcome")
+            if at(outcome, "outcome") == "selected":
+                offered = [at(option, "optionId") for option in listed(call.request.params, "options")]
+                chosen = at(outcome, "optionId")
+                rule, failure = "v2-permission.offered-option", f"the option {chosen!r} was not offered"
+                notes.judge(rule, chosen in offered, "offered options", failure, call.request, answer)
+            elif at(outcome, "outcome") == "cancelled":
+                notes.add_pass("v2-permission.offered-option", "it selects no option", answer)

@@ -117,6 +117,7 @@ _accord() {
         'accord check agent --skip') return ;;
         'accord check agent --need') return ;;
         'accord check agent --script') _accord_paths -f; return ;;
+        'accord check agent --protocol') _accord_words '1 2'; return ;;
         'accord check agent --junit') _accord_paths -f; return ;;
         'accord check agent --html') _accord_paths -f; return ;;
         'accord check agent --env') return ;;
@@ -126,11 +127,13 @@ _accord() {
         'accord check client --skip') return ;;
         'accord check client --need') return ;;
         'accord check client --script') _accord_paths -f; return ;;
+        'accord check client --protocol') _accord_words '1 2'; return ;;
         'accord check client --junit') _accord_paths -f; return ;;
         'accord check client --html') _accord_paths -f; return ;;
         'accord check client --env') return ;;
         'accord check client --slow') return ;;
         'accord check client --jobs') return ;;
+        'accord check rules --protocol') _accord_words '1 2'; return ;;
         'accord trace record -o'|'accord trace record --output') _accord_paths -f; return ;;
         'accord trace record --env') return ;;
         'accord trace show --run') return ;;
@@ -254,9 +257,9 @@ _accord() {
         'accord cluster restore') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster'; else _accord_paths -d; fi ;;
         'accord cluster drain') if [[ $cur == -* ]]; then _accord_words '-h --help --cluster --undo --wait'; else :; fi ;;
         'accord check') _accord_words 'agent client rules' ;;
-        'accord check agent') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
-        'accord check client') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
-        'accord check rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'agent client'; fi ;;
+        'accord check agent') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --protocol --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
+        'accord check client') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --protocol --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
+        'accord check rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json --protocol'; else _accord_words 'agent client'; fi ;;
         'accord trace') _accord_words 'record show replay stats' ;;
         'accord trace record') if [[ $cur == -* ]]; then _accord_words '-h --help -o --output --redact --no-redact --env'; else :; fi ;;
         'accord trace show') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --full --follow -f --width --json --html'; else _accord_paths -f; fi ;;

@@ -241,6 +241,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--skip' = 'do not test these rules'
             '--need' = 'count these rules as broken if they could not be tested'
             '--script' = 'prompts that make the agent act; included: accord, plain'
+            '--protocol' = 'the version of the protocol (default: 1; 2 is a draft)'
             '--json' = 'print the report as JSON'
             '--junit' = 'also write JUnit XML'
             '--html' = 'also write a self-contained HTML page'
@@ -259,6 +260,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--skip' = 'do not test these rules'
             '--need' = 'count these rules as broken if they could not be tested'
             '--script' = 'arguments that make the client act; included: run, none'
+            '--protocol' = 'the version of the protocol (default: 1; 2 is a draft)'
             '--json' = 'print the report as JSON'
             '--junit' = 'also write JUnit XML'
             '--html' = 'also write a self-contained HTML page'
@@ -274,6 +276,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--json' = 'print JSON'
+            '--protocol' = 'the version of the protocol (default: 1; 2 is a draft)'
         }
         'accord trace' = @{
             'record' = 'run an agent and record all messages; use it as the agent''s command in a client'
@@ -711,6 +714,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord check agent --skip' = @('<>')
         'accord check agent --need' = @('<>')
         'accord check agent --script' = @('<file>')
+        'accord check agent --protocol' = @('1', '2')
         'accord check agent --junit' = @('<file>')
         'accord check agent --html' = @('<file>')
         'accord check agent --env' = @('<>')
@@ -720,11 +724,13 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord check client --skip' = @('<>')
         'accord check client --need' = @('<>')
         'accord check client --script' = @('<file>')
+        'accord check client --protocol' = @('1', '2')
         'accord check client --junit' = @('<file>')
         'accord check client --html' = @('<file>')
         'accord check client --env' = @('<>')
         'accord check client --slow' = @('<>')
         'accord check client --jobs' = @('<>')
+        'accord check rules --protocol' = @('1', '2')
         'accord check rules' = @('agent', 'client')
         'accord trace record -o' = @('<file>')
         'accord trace record --output' = @('<file>')
