@@ -1,4 +1,4 @@
-"""The checks of version 2 on an agent and a client on the official TypeScript SDK, in processes of their own."""
+"""The checks of version 2 on an agent and a client on the official TypeScript SDK, as real processes."""
 
 import shutil
 from pathlib import Path

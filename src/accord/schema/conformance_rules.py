@@ -1,7 +1,7 @@
 """The conformance rules of ACP as data: which side must do what, why, and how it shows on the wire.
 
-The rules are the lines of `rules.tsv` and `rules_v2.tsv`, read on first use. Numbers and slugs never change: an
-obsolete rule is marked as withdrawn, new rules are appended.
+The rules are the lines of `rules.tsv` and `rules_v2.tsv`, read on first use. Numbers and slugs never change:
+an obsolete rule is marked as withdrawn, new rules are appended.
 """
 
 from collections.abc import Iterator, Mapping
