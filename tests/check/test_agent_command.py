@@ -31,7 +31,7 @@ def test_a_broken_should_rule_is_a_warning(tmp_path: Path, capsys: pytest.Captur
     (rule,) = report["rules"]
     assert rule["verdict"] == "warn"
     assert rule["level"] == "SHOULD"
-    assert rule["source"] == "the prose of the v1 documentation"
+    assert rule["source"] == "the prose of the documentation"
     assert [frame["from"] for frame in rule["frames"]] == ["client", "agent"]
 
 

@@ -14,7 +14,7 @@ Status = Literal["stable", "unstable", "withdrawn"]
 Basis = Literal["D", "S", "J", "R", "I", "Accord"]
 
 BASES: Final[Mapping[Basis, str]] = {
-    "D": "the prose of the documentation of its version",
+    "D": "the prose of the documentation",
     "S": "the JSON schema, its descriptions included",
     "J": "JSON-RPC 2.0",
     "R": "an RFD: binding once the feature is implemented",
