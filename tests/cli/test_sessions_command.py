@@ -227,7 +227,7 @@ Hm &lt;/details> `x`
 - [x] Look
 - [ ] Edit \\<b\\> *(in progress)*
 
-**✓ Edit a.py red \\<U+202E\\>back\\<U+202C\\>** (edit)
+**✓ Edit a.py red \\<U+202E\\>back\\<U+202C\\>**
 
 ```diff
 --- /w/a.py
