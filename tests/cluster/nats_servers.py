@@ -54,6 +54,14 @@ class RunningServer:
         return ClusterSettings(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def documented_permissions(user: str) -> str:
+    """The permissions of a NATS user in the page about clusters, as they are in the config of a server."""
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text("utf-8")
+    found = re.search(rf"\{{ user: {user}, password: ..., permissions: (\{{.*?\}}) \}}\n", page, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
 class Certificate(NamedTuple):
     """PEM files."""
 

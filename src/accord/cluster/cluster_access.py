@@ -20,7 +20,6 @@ from accord.cluster.shared_access import SharedAccess, shared_access
 from accord.cluster.streams import DEFAULT_REPLICAS, ClusterStreams, StreamNames, prepare_streams
 from accord.errors import StoreError, UsageError
 
-_NAME: Final = "accord-command"
 """Shown by the NATS servers."""
 _POLL_SECONDS: Final = 0.3
 _HUB_SECONDS: Final = 5.0
@@ -120,7 +119,7 @@ async def _jetstream(settings: ClusterSettings) -> AsyncGenerator[JetStream]:
             server = await start_leaf(settings, folder)
             stack.push_async_callback(server.aclose)
             password, settings = server.password, server.settings_of(settings)
-        connection = await connect(settings, _NAME, password=password)
+        connection = await connect(settings, settings.node_name, password=password)
         stack.push_async_callback(connection.aclose)
         jetstream = JetStream(connection)
         if settings.leaf is not None:  # what the hub serves reaches a leaf node a little later

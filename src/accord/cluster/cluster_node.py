@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from logging import getLogger
@@ -318,7 +317,7 @@ async def run_node(
 ) -> AsyncGenerator[ClusterNode]:
     """Join the cluster for the block. Raises UsageError and StoreError with one clear line."""
     async with AsyncExitStack() as stack:
-        name = settings.node or _host_name()
+        name = settings.node_name
         volumes = read_volumes(settings.volumes)
         folder = _data_folder(stack, name)
         password: str | None = None
@@ -394,11 +393,6 @@ def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:
         for name, other in node.volumes.items()
         if (volume := own.volumes.get(name)) is not None and volume != other and node.node != own.node
     ]
-
-
-def _host_name() -> str:
-    name = "".join(char if char.isalnum() and char.isascii() else "-" for char in socket.gethostname())
-    return name.strip("-")[:63] or "node"
 
 
 def _data_folder(stack: AsyncExitStack, name: str) -> Path:

@@ -1,6 +1,7 @@
 """The settings of a cluster node: the object `cluster` of `serve.json`, and `--cluster`."""
 
 import re
+import socket
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import urlsplit
 
@@ -76,6 +77,14 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     """By agent: the name of its own session store. Nodes that share the store use the same name."""
     labels: dict[str, str] = {}
     """Shown with the node, for operators."""
+
+    @property
+    def node_name(self) -> str:
+        """The name of this node: `node`, or made of the host name."""
+        if self.node is not None:
+            return self.node
+        name = "".join(char if char.isalnum() and char.isascii() else "-" for char in socket.gethostname())
+        return name.strip("-")[:63] or "node"
 
     def checked(self) -> "ClusterSettings":
         """Check what the types cannot say. Raises UsageError."""
