@@ -30,6 +30,7 @@ SCENARIOS = (
     "accessibility and keyboard",
     "images, links, forms and a forgotten connection",
     "hostile content",
+    "review of changes",
 )
 FAILURE_SCENARIOS = (
     "failing agents",
@@ -91,8 +92,12 @@ def test_every_screenshot_exists_and_is_in_the_guide() -> None:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     _need_page()
     home = tmp_path_factory.mktemp("home")
+    programs = tmp_path_factory.mktemp("bin")
+    (programs / "gh").write_text("#!/bin/sh\necho https://example.com/pull/7\n", "utf-8")
+    (programs / "gh").chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     with running_gateway(
-        home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal"
+        home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal", PATH=path
     ) as running:
         yield running
         running.signal()

@@ -1,6 +1,7 @@
 /** What every browser scenario needs: Chromium, tabs with the page, and a proxy that can lose connections. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { readFile } from "node:fs/promises";
 import net from "node:net";
 import { chromium } from "playwright-core";
 import { serve } from "../dev/mock-gateway.mjs";
@@ -109,6 +110,20 @@ export class BrowserTest {
     assert.deepEqual(this.pageErrors, []);
     assert.deepEqual(this.foreignRequests, []);
   }
+}
+
+const AXE = new URL("../node_modules/axe-core/axe.min.js", import.meta.url);
+
+/** Fails if axe finds a violation of WCAG 2.1 AA in the page as it is now. */
+export async function checkAccessibility(tab, place) {
+  await tab.page.evaluate(await readFile(AXE, "utf8"));
+  const { violations } = await tab.page.evaluate(() =>
+    globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa"] }),
+  );
+  const found = violations.map(
+    (rule) => `${place}: ${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
+  );
+  assert.deepEqual(found, []);
 }
 
 /** A tab with the page. */

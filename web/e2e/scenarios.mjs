@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { checkAccessibility } from "./browser-test.mjs";
 
 /** A prompt whose command waits until `release` is called. */
 function blockedCommand(folder) {
@@ -248,18 +249,7 @@ export const SCENARIOS = {
   },
 
   async "accessibility and keyboard"(test) {
-    const axe = await readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
     const tab = await test.openTab();
-    const checkAccessibility = async (place) => {
-      await tab.page.evaluate(axe);
-      const { violations } = await tab.page.evaluate(() =>
-        globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa"] }),
-      );
-      const found = violations.map(
-        (rule) => `${place}: ${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
-      );
-      assert.deepEqual(found, []);
-    };
     for (const [scheme, width] of [
       ["light", 1280],
       ["dark", 390],
@@ -268,16 +258,16 @@ export const SCENARIOS = {
       await tab.page.setViewportSize({ width, height: 800 });
       await tab.page.goto(test.link.replace(/#.*/, "#/new"));
       await tab.page.getByLabel("Folder", { exact: true }).fill(test.folder);
-      await checkAccessibility(`new session, ${scheme}`);
+      await checkAccessibility(tab, `new session, ${scheme}`);
       await tab.page.getByRole("button", { name: "Start" }).click();
       await tab.send(`think: it through then plan: look; change then write ${scheme}.txt: text`);
       await tab.waitForAnswers();
-      await checkAccessibility(`permission request, ${scheme}`);
+      await checkAccessibility(tab, `permission request, ${scheme}`);
       assert.equal(await tab.fitsWidth(), true);
       await tab.answer("Allow");
       await tab.waitForText("Done.");
       await tab.idle.waitFor();
-      await checkAccessibility(`conversation, ${scheme}`);
+      await checkAccessibility(tab, `conversation, ${scheme}`);
     }
     // Move through the page with the keyboard.
     await tab.page.keyboard.press("Alt+l");
@@ -285,7 +275,7 @@ export const SCENARIOS = {
     assert.equal(focusedRole, "log");
     await tab.page.keyboard.press("?");
     await tab.page.getByRole("dialog").waitFor();
-    await checkAccessibility("keyboard shortcuts");
+    await checkAccessibility(tab, "keyboard shortcuts");
     await tab.page.keyboard.press("Escape");
     await tab.page.getByRole("dialog").waitFor({ state: "detached" });
     await tab.page.keyboard.press("Alt+p");

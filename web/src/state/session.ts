@@ -15,6 +15,7 @@ import {
 import type { RewindPoint, RewindResult, RewindScope } from "../wire/rewind-methods.ts";
 import { Conversation } from "./conversation.ts";
 import type { PendingRequest } from "./pending-requests.ts";
+import type { Review } from "./review.ts";
 import { newPrompt, PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
 
 export interface SessionAddress {
@@ -58,6 +59,11 @@ export class Session {
   readonly rewindPoints = signal<readonly RewindPoint[] | null>(null);
   /** What the last rewind did, until the user closes it. */
   readonly rewindReport = signal<{ title: string; lines: string[] } | null>(null);
+
+  /** The review of the changes is shown in place of the conversation. */
+  readonly reviewing = signal(false);
+  /** The review, once it was opened. */
+  readonly review = signal<Review | null>(null);
 
   private readonly ownTurn = signal(false);
   private readonly otherTurn = signal(false);
@@ -198,6 +204,11 @@ export class Session {
   /** Whether the session can go back to earlier messages now. */
   canRewind(): boolean {
     return this.state.value === "ready" && !this.running.value && this.connection?.canRewind === true;
+  }
+
+  /** Whether the changes can be reviewed: not with a token that may only read. */
+  canReview(): boolean {
+    return this.state.value === "ready" && this.connection !== null && !this.connection.readOnly;
   }
 
   /** Opens the list of messages to go back to. */

@@ -16,7 +16,7 @@ interface DiffTableProps {
   path: string;
   /** Something below a row, such as a comment. */
   below?: (row: DiffRow) => ComponentChildren;
-  /** Something in the row's line number, such as a button. */
+  /** A button beside the line. Such rows have one line number, that of the new file. */
   action?: (row: DiffRow) => ComponentChildren;
 }
 
@@ -53,12 +53,13 @@ function UnifiedRow({ row, colors, action }: UnifiedRowProps) {
   if (row.kind === "gap") return <GapRow columns={4} />;
   return (
     <tr class={row.kind}>
-      <td class="line-number">{row.oldLine}</td>
+      {action ? (
+        <td class="line-action">{action}</td>
+      ) : (
+        <td class="line-number">{row.oldLine}</td>
+      )}
       <td class="line-number">{row.newLine}</td>
-      <td class="sign">
-        {SIGNS[row.kind]}
-        {action}
-      </td>
+      <td class="sign">{SIGNS[row.kind]}</td>
       <LineCell row={row} colors={colors} />
     </tr>
   );

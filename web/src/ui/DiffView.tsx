@@ -4,6 +4,7 @@ import { t } from "../messages/messages.ts";
 import { diffTexts } from "../text/diff.ts";
 import { relativePath } from "../text/format.ts";
 import { diffLayout, useMinWidth } from "./appearance.ts";
+import { LineCounts } from "./elements.tsx";
 import { SplitTable, UnifiedTable } from "./DiffTable.tsx";
 
 const VISIBLE_ROWS = 300;
@@ -32,10 +33,7 @@ export function DiffView({ path, oldText, newText, cwd }: DiffViewProps) {
       <figcaption>
         <span class="path">{name}</span>
         {oldText === null && <span class="tag">{t("diff.newFile")}</span>}
-        <span class="line-counts">
-          <span class="added-count">+{diff.added}</span>{" "}
-          {diff.removed > 0 && <span class="removed-count">−{diff.removed}</span>}
-        </span>
+        <LineCounts added={diff.added} removed={diff.removed} />
         {canSplit && (
           <button
             type="button"

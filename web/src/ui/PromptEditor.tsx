@@ -70,6 +70,11 @@ export function PromptEditor({ session }: { session: Session }) {
   const send = (later = false) => {
     const blocks = promptBlocks(text, mentions.current, images);
     if (blocks.length === 0) return;
+    if (images.length === 0 && session.canReview() && text.trim() === "/review") {
+      session.draft.value = "";
+      session.reviewing.value = true;
+      return;
+    }
     const command = session.canRewind() && images.length === 0 ? rewindCommand(text) : null;
     if (command !== null) {
       session.draft.value = "";

@@ -8,6 +8,7 @@ import { AUTH_REQUIRED, errorReport } from "../wire/extension-methods.ts";
 import { ConversationView } from "./ConversationView.tsx";
 import { ErrorView, Icon } from "./elements.tsx";
 import { navigate } from "./navigation.ts";
+import { ReviewView } from "./ReviewView.tsx";
 import { SessionFooter } from "./SessionFooter.tsx";
 import { AgentSignIn } from "./SignIn.tsx";
 
@@ -23,6 +24,8 @@ export function SessionView({ session }: { session: Session }) {
       )}
       {session.state.value === "failed" ? (
         <LoadError session={session} />
+      ) : session.reviewing.value ? (
+        <ReviewView session={session} />
       ) : (
         <>
           <ConversationView session={session} />
@@ -73,9 +76,19 @@ function SessionHeader({ session }: { session: Session }) {
           {clients > 1 && t("session.clients", { count: clients })}
         </p>
       </div>
+      {session.canReview() && (
+        <button
+          type="button"
+          class="quiet small"
+          aria-pressed={session.reviewing.value}
+          onClick={() => (session.reviewing.value = !session.reviewing.value)}
+        >
+          <Icon name="review" /> <span class="header-label">{t("review.open")}</span>
+        </button>
+      )}
       {!gateway.readOnly.value && session.canRewind() && (
         <button type="button" class="quiet small" onClick={() => void session.openRewind()}>
-          {t("session.undo")}
+          <Icon name="undo" /> <span class="header-label">{t("session.undo")}</span>
         </button>
       )}
       {canDelete && <DeleteButton session={session} />}

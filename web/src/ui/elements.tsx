@@ -31,6 +31,8 @@ const ICON_PATHS = {
   other: "M12 6.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Z",
   plus: "M12 5v14M5 12h14",
   read: "M6 4h8l4 4v12H6V4ZM9 12h6M9 15.5h6",
+  review: "M6 4h8l4 4v12H6V4ZM12 10v4M10 12h4M10 17h4",
+  undo: "M9 7 5 11l4 4M5 11h9a5 5 0 0 1 0 9h-2",
   search: "M11 5a6 6 0 1 0 0 12 6 6 0 0 0 0-12ZM15.5 15.5 20 20",
   send: "M12 19V5M6 11l6-6 6 6",
   stop: "M7 7h10v10H7z",
@@ -50,6 +52,16 @@ export function Icon({ name }: { name: IconName }): JSX.Element {
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">
       <path d={ICON_PATHS[name]} />
     </svg>
+  );
+}
+
+/** How many lines a change adds and removes. */
+export function LineCounts({ added, removed }: { added: number; removed: number }) {
+  return (
+    <span class="line-counts">
+      {added > 0 && <span class="added-count">+{added}</span>}{" "}
+      {removed > 0 && <span class="removed-count">−{removed}</span>}
+    </span>
   );
 }
 

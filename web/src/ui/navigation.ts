@@ -44,6 +44,7 @@ export const SHORTCUTS: readonly (readonly [string, PlainKey])[] = [
   ["Alt + P", "shortcuts.prompt"],
   ["Alt + L", "shortcuts.conversation"],
   ["Alt + C", "shortcuts.cancel"],
+  ["Alt + R", "shortcuts.review"],
   ["Alt + T", "shortcuts.theme"],
   ["?", "shortcuts.help"],
 ];
@@ -88,6 +89,12 @@ const ACTIONS: Record<string, (gateway: Gateway) => void> = {
     if (current.page === "session" && !gateway.readOnly.value) {
       gateway.findOpenSession(current.agent, current.sessionId)?.cancel();
     }
+  },
+  KeyR: (gateway) => {
+    const current = route.value;
+    if (current.page !== "session") return;
+    const session = gateway.findOpenSession(current.agent, current.sessionId);
+    if (session?.canReview()) session.reviewing.value = !session.reviewing.value;
   },
   ArrowUp: (gateway) => selectSession(gateway, -1),
   ArrowDown: (gateway) => selectSession(gateway, 1),
