@@ -73,13 +73,13 @@ class WireRecord:
             for fault in schema_violations(message, side, asked)
         ]
 
-    def unofficial(self, side: Side, *, edition: Edition = "schema") -> list[str]:
+    def unofficial(self, side: Side, *, edition: Edition = "schema", version: int = 1) -> list[str]:
         """Violations of the official JSON Schema in the messages of a side."""
         asked = {id_key(id): method for id, method in self.asked_of(side).items()}
         return [
             f"{json.dumps(message)[:300]}: {fault[:300]}"
             for message in self.sent_by(side)
-            for fault in official_faults(message, side, asked, edition)
+            for fault in official_faults(message, side, asked, edition, version)
         ]
 
     def answer_counts(self, side: Side) -> Counter[Any]:
@@ -93,10 +93,10 @@ def other(side: Side) -> Side:
 
 
 def official_faults(
-    message: Message, sender: Side, asked: dict[Any, str], edition: Edition = "schema"
+    message: Message, sender: Side, asked: dict[Any, str], edition: Edition = "schema", version: int = 1
 ) -> Iterator[str]:
     """Faults of one message. Extension methods and their responses have no official type."""
-    names = official_names(edition)
+    names = official_names(edition, version)
     if "method" in message:
         method = message["method"]
         kind = "Request" if "id" in message else "Notification"
@@ -108,21 +108,21 @@ def official_faults(
     else:
         name, value = names.get((asked[id_key(message["id"])], sender, "Response")), message["result"]
     if name is not None:
-        for fault in official_type(name, edition).iter_errors(value):
+        for fault in official_type(name, edition, version).iter_errors(value):
             yield f"{name}: {fault.message}"
 
 
 @cache
-def official_schema(edition: Edition) -> dict[str, Any]:
+def official_schema(edition: Edition, version: int = 1) -> dict[str, Any]:
     """The official schema with all its types."""
-    return json.loads((need_official_schemas() / f"{edition}.json").read_text("utf-8"))
+    return json.loads((need_official_schemas(version) / f"{edition}.json").read_text("utf-8"))
 
 
 @cache
-def official_names(edition: Edition) -> dict[tuple[str, str, str], str]:
+def official_names(edition: Edition, version: int = 1) -> dict[tuple[str, str, str], str]:
     """The names of the official types, by method, serving side and role."""
     names: dict[tuple[str, str, str], str] = {}
-    for name, definition in official_schema(edition)["$defs"].items():
+    for name, definition in official_schema(edition, version)["$defs"].items():
         if "x-method" not in definition:
             continue
         kind = next(kind for kind in ("Request", "Response", "Notification") if name.endswith(kind))
@@ -132,6 +132,7 @@ def official_names(edition: Edition) -> dict[tuple[str, str, str], str]:
 
 
 @cache
-def official_type(name: str, edition: Edition) -> Draft202012Validator:
+def official_type(name: str, edition: Edition, version: int = 1) -> Draft202012Validator:
     """A validator for one official type."""
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": official_schema(edition)["$defs"]})
+    definitions = official_schema(edition, version)["$defs"]
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions})

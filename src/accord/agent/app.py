@@ -91,6 +91,10 @@ class AgentConnection:
         self.client: Client = Client(peer)
         self._methods = methods = BuiltinMethods(agent, handlers, self, peer, options.held_prompts)
         self._handshake = handshake = InitializeMethods(agent, handlers, peer, self.client, methods)
+        if agent.protocol != (1,):
+            from accord.agent.version_choice import versioned
+
+            transport = peer.translation = versioned(transport, agent.protocol, strict=options.strict)
         notifications = notification_routes(handlers, self, methods, reader)
         requests = request_routes(handlers, handshake, methods, reader, notifications)
         if options.refused_members:
@@ -180,12 +184,20 @@ class Agent:
         accepts: AgentFeatures | None = None,
         auth_methods: Sequence[AuthMethod] = (),
         options: AgentOptions | None = None,
+        protocol: Sequence[int] = (1,),
     ) -> None:
-        """`name` is for programs, `title` for users. `accepts` declares what the handlers do not show."""
+        """`name` is for programs, `title` for users. `accepts` declares what the handlers do not show.
+
+        `protocol` lists the protocol versions to serve. Version 2 is a draft, so it is off by default.
+        """
         self.info: Implementation = Implementation(name, version, UNSET if title is None else title)
         self.accepts: AgentFeatures = accepts or AgentFeatures()
         self.auth_methods: tuple[AuthMethod, ...] = tuple(auth_methods)
         self.options: AgentOptions = options or AgentOptions()
+        self.protocol: tuple[int, ...] = tuple(sorted(set(protocol)))
+        """The protocol versions that the agent speaks."""
+        if not self.protocol or not set(self.protocol) <= {1, 2}:
+            raise UsageError(f"an agent speaks version 1, 2 or both, such as (1, 2), not {protocol!r}")
         self.connections: set[AgentConnection] = set()
         """The open connections."""
         self._handlers = AgentHandlers()

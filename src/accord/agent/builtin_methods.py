@@ -371,7 +371,7 @@ class InitializeMethods:
         self, params: InitializeRequest, call: IncomingCall
     ) -> InitializeResponse | Awaitable[InitializeResponse]:
         """Answer with protocol version 1 and the capabilities of the agent."""
-        if self.initialized:
+        if self.initialized and not self._may_repeat:
             raise InvalidRequest("Already initialized")
         # Immediately: requests behind this one may be dispatched before the response.
         self.initialized = True
@@ -392,6 +392,11 @@ class InitializeMethods:
         return InitializeResponse(
             PROTOCOL_VERSION, advertise(self._handlers.served, agent.accepts), methods, agent.info
         )
+
+    @property
+    def _may_repeat(self) -> bool:
+        """Whether `initialize` may come again; version 2 allows it until the first other request."""
+        return self._peer.translation is not None and self._peer.translation.takes_events
 
     async def _call_override(self, params: InitializeRequest, call: IncomingCall) -> InitializeResponse:
         handler = self._handlers.overrides["initialize"]

@@ -22,6 +22,7 @@ from accord.wire.connection import Connection
 
 if TYPE_CHECKING:
     from accord.agent.agent_session import AgentSession
+    from accord.wire.translation import TranslatingTransport
 
 
 LOG: Final[Logger] = getLogger("accord.agent")
@@ -170,6 +171,8 @@ class ClientPeer:
         self.cancel_grace: float = cancel_grace
         """Seconds that canceled code may take to end."""
         self.connection: Connection
+        self.translation: TranslatingTransport | None = None
+        """What translates between the protocol versions, if the agent speaks several."""
         self.elicitations: set[str] = set()
         """Ids of the pages that the client was asked to open and that are not completed."""
         self.unsupported_methods: set[str] = set()
@@ -204,6 +207,12 @@ class ClientPeer:
 
     def send_update(self, session_id: str, update: SessionUpdate) -> None:
         self.connection.notify("session/update", SessionNotification(session_id, update))
+
+    def report_turn(self, session_id: str, event: str, members: Mapping[str, Any]) -> None:
+        """Tell the translation of another protocol version what a client in version 1 is not told."""
+        if self.translation is not None and self.translation.takes_events:
+            update = {"sessionUpdate": f"_accord/{event}", **members}
+            self.connection.notify("session/update", {"sessionId": session_id, "update": update})
 
     def call(self, method: str, params: Any, *, key: Hashable | None) -> Coroutine[Any, Any, Any]:
         """Call a method of the client. The result has the type of the method table."""

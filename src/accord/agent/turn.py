@@ -71,6 +71,14 @@ class Turn:
         self._core = core
         self._connection = core.peer.connection
         self._notify = core.peer.connection.notify
+        self._message_id: str | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The id of the prompt as a message. A client in version 2 gets it; keep it with a stored session."""
+        if self._message_id is None:
+            self._message_id = self.session.new_message_id()
+        return self._message_id
 
     @property
     def text(self) -> str:
@@ -465,9 +473,16 @@ class TurnTask:
         return not self._core.cancelled
 
     async def run(
-        self, function: Callable[[Turn], Awaitable[HandlerResult] | HandlerResult]
+        self, function: Callable[[Turn], Awaitable[HandlerResult] | HandlerResult], *, own: bool = False
     ) -> PromptResponse:
-        """Run the handler and return the response. Canceling this cancels the turn; it still returns."""
+        """Run the handler and return the response. Canceling this cancels the turn; it still returns.
+
+        `own` says that no request of the client asked for the turn.
+        """
+        if self._peer.translation is not None:
+            prompt = self.turn.blocks if own else []
+            members = {"prompt": prompt, "messageId": self.turn.message_id}
+            self._peer.report_turn(self.turn.session.id, "turn_started", members)
         self._handler_task = asyncio.get_running_loop().create_task(_call(function, self.turn))
         self._handler_task.add_done_callback(lambda _: self._end())
         if self._core.cancelled:

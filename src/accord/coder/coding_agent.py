@@ -102,6 +102,7 @@ def coding_agent(resources: CoderResources) -> Agent:
             meta=META,
         ),
         auth_methods=auth_methods(),
+        protocol=(1, 2),
         options=AgentOptions(
             strict=resources.options.strict,
             held_prompts=HELD_PROMPTS,

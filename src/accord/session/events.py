@@ -12,7 +12,7 @@ Wire types that are events: `UserMessageChunk`, `AgentMessageChunk`, `AgentThoug
 Every event that carries text has `.text`, which is "" if there is none.
 """
 
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Union, cast, get_args
 
 from msgspec import UnsetType, field
 
@@ -98,6 +98,8 @@ class TurnStarted(SessionEvent, tag="_accord/turn_started"):
     """The user's message; an agent's echo of it is recognized. Empty if the agent reports the message
     itself.
     """
+    message_id: str | None = None
+    """The id of the user's message, if the agent gave it one."""
 
     @property
     def text(self) -> str:
@@ -274,6 +276,20 @@ Event: TypeAlias = (
 )
 """Every event of a session."""
 
+OWN_TAGS: Final = "_accord/"
+"""How the tags of the types of this file begin."""
+
+
+def own_event(update: Unknown) -> Event:
+    """Return the event that another part of this program sent in place of an update."""
+    from accord.schema.codec import read
+
+    return read(_OWN_EVENT, update.raw)
+
+
+_OWN_EVENT: Final[Any] = cast(Any, Union)[
+    tuple(kind for kind in get_args(Event) if issubclass(kind, SessionEvent))
+]
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",

@@ -85,13 +85,15 @@ class History:
                 terminals.setdefault(terminal_id, call.tool_call_id)
         return terminals
 
-    def begin_turn(self, prompt: list[ContentBlock]) -> None:
+    def begin_turn(self, prompt: list[ContentBlock], message_id: str | None = None) -> None:
         """Start a turn; a prompt becomes a user message."""
         self._open_message = None
         self._turn_start = len(self.timeline)
         if prompt:
-            message = Message("user", None, prompt)
+            message = Message("user", message_id, prompt)
             self.timeline.append(message)
+            if message_id is not None:
+                self._by_id["user", message_id] = message
             self._echo = _PromptEcho(message)
 
     def end_turn(self, mark: Mark) -> None:

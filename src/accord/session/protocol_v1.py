@@ -111,7 +111,9 @@ def updates_of(event: Event) -> list[SessionUpdate | Unknown]:
         chunk = _CHUNKS[event.kind]
         return [chunk(content=block, message_id=event.message_id or UNSET) for block in event.content or ()]
     if isinstance(event, TurnStarted):
-        return [UserMessageChunk(content=block) for block in event.prompt]
+        return [
+            UserMessageChunk(content=block, message_id=event.message_id or UNSET) for block in event.prompt
+        ]
     return [] if isinstance(event, SessionEvent) else [event]
 
 

@@ -329,7 +329,7 @@ def _replay_ended(state: SessionState, event: ReplayEnded) -> Event:
 def _turn_started(state: SessionState, event: TurnStarted) -> Event:
     state.turn = "running"
     state.stop_reason = state.error = state.turn_usage = None
-    state.history.begin_turn(event.prompt)
+    state.history.begin_turn(event.prompt, event.message_id)
     return event
 
 

@@ -78,7 +78,7 @@ def _log_start(turn: Turn, session: CoderSession) -> None:
     unfinished, session.logged_turn = session.logged_turn, turn
     if unfinished is not None:
         session.journal.append(TurnCancelling(), turn_ended("cancelled"))
-    session.journal.append(TurnStarted(turn.blocks))
+    session.journal.append(TurnStarted(turn.blocks, turn.message_id))
     session.journal.commit()
     session.prompt_id = prompt_id(session.journal.committed)
     session.list_changed()

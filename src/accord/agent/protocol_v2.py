@@ -1,0 +1,525 @@
+"""Lets an agent that speaks version 1 serve a client in version 2. Imported on first use.
+
+`AgentProtocolV2` translates the frames of one connection; `SessionV2` keeps what a session needs for that.
+Updates pass through the events of `accord.session`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from msgspec import UNSET, Raw
+
+from accord.agent.session_v2 import SessionV2
+from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, NotFound, RpcError
+from accord.schema import (
+    AudioContent,
+    AuthenticateRequest,
+    CreateElicitationRequest,
+    EmbeddedResource,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    ImageContent,
+    InitializeResponse,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    RequestPermissionRequest,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionConfigBoolean,
+    SessionConfigSelect,
+    SessionNotification,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    Unknown,
+    v2,
+)
+from accord.schema.base import Mismatch
+from accord.schema.codec import NotJson, decode, encode, parse_json
+from accord.schema.session_requests import OpeningResponse
+from accord.session.events import OWN_TAGS
+from accord.session.requests_v2 import (
+    UNKNOWN_PROGRAM,
+    elicitation_v2,
+    initialize_request_v1,
+    initialize_response_v2,
+    servers_v1,
+)
+from accord.session.session_settings import picker_of_option
+from accord.wire.envelope import (
+    ABSENT,
+    Envelope,
+    InvalidMessage,
+    Notification,
+    Request,
+    Success,
+    encode_failure,
+    parse_envelope,
+)
+from accord.wire.translation import TranslatingTransport
+from accord.wire.transport import Frame
+
+_FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
+_CHUNK_LINE: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
+    rb'"update":\{"sessionUpdate":"(agent_message|agent_thought)_chunk",'
+    rb'"content":\{"type":"text","text":"(?:[^"\\]|\\.)*"\},"messageId":"([^"\\]+)"\}\}\}'
+)
+"""A chunk that is the same in both versions. Nothing else passes unread."""
+_CHUNKS: Final[dict[bytes, type]] = {
+    b"agent_message": v2.AgentMessageChunk,
+    b"agent_thought": v2.AgentThoughtChunk,
+}
+_PROMPT_BLOCKS: Final = (
+    (ImageContent, "image"),
+    (AudioContent, "audio"),
+    (EmbeddedResource, "embedded_context"),
+)
+Answer = Callable[[Envelope], None]
+
+
+class AgentProtocolV2:
+    """Translates between a client in version 2 and an agent in version 1."""
+
+    def __init__(self, transport: TranslatingTransport, start_again: Callable[[], None]) -> None:
+        self._transport = transport
+        transport.takes_events = True
+        self._start_again = start_again
+        self._initialized = False
+        self._used = False  # whether a request after `initialize` was received
+        self._agent = InitializeResponse(1)
+        self._sessions: dict[str, SessionV2] = {}
+        self._answers: dict[Any, Answer] = {}  # what to do with the agent's responses, by id
+        self._questions: dict[Any, SessionV2 | None] = {}  # the agent's open requests, by id
+        self._count = 0
+        self._requests: dict[str, Callable[[Any, Envelope], None]] = {
+            "auth/login": self._login,
+            "auth/logout": self._logout,
+            "session/new": self._new,
+            "session/resume": self._resume,
+            "session/fork": self._fork,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/prompt": self._prompt,
+            "session/set_config_option": self._set_option,
+            "tool_call/cancel": self._cancel_item,
+            "terminal/cancel": self._cancel_item,
+        }
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def receive(self, frame: Frame) -> None:
+        """Handle a frame of the client."""
+        if isinstance(frame, bytes) and frame[:1] == b"[":
+            self._refuse(None, InvalidRequest("JSON-RPC batches are not supported"))
+            return
+        try:
+            envelope = parse_envelope(frame) if isinstance(frame, bytes) else None
+        except InvalidMessage:
+            envelope = None
+        if envelope is None:
+            self._transport.deliver(frame)  # the connection answers it as in version 1
+        elif envelope.method is UNSET:
+            self._receive_response(envelope, cast(bytes, frame))
+        elif envelope.id is UNSET:
+            self._receive_notification(envelope, cast(bytes, frame))
+        else:
+            self._receive_request(envelope, cast(bytes, frame))
+
+    def _receive_response(self, envelope: Envelope, frame: bytes) -> None:
+        session = self._questions.pop(envelope.id, None)
+        self._transport.deliver(frame)
+        if session is not None:
+            session.answered()
+
+    def _receive_notification(self, envelope: Envelope, frame: bytes) -> None:
+        if not self._initialized:
+            return
+        if envelope.method == "$/cancel_request":
+            self._cancel_request(envelope, frame)
+        elif envelope.method == "session/cancel":
+            self._cancel(envelope, frame)
+        else:
+            self._transport.deliver(frame)
+
+    def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
+        id, method = envelope.id, cast(str, envelope.method)
+        try:
+            if id is None:
+                raise InvalidRequest("The id of a request must not be null")
+            if method == "initialize":
+                self._initialize(envelope)
+                return
+            if not self._initialized:
+                raise InvalidRequest("Not initialized")
+            self._used = True
+            if method in _FORMER_METHODS or method.startswith(("fs/",)):
+                raise MethodNotFound(data={"method": method})
+            serve = self._requests.get(method)
+            if serve is None:
+                self._transport.deliver(frame)
+            else:
+                serve(_json(envelope.params), envelope)
+        except (Mismatch, ValueError, NotJson) as error:
+            self._refuse(id, InvalidParams(f"Invalid params of {method}: {error}"))
+        except RpcError as error:
+            self._refuse(id, error)
+
+    def send(self, frame: bytes) -> None:
+        """Handle a frame of the agent."""
+        chunk = _CHUNK_LINE.fullmatch(frame)
+        if chunk is not None and self._is_plain(chunk):
+            self._transport.transmit(frame)
+            return
+        envelope = parse_envelope(frame)
+        method = envelope.method
+        if method is UNSET:
+            answer = self._answers.pop(envelope.id, None)
+            if answer is None:
+                self._transport.transmit(frame)
+            else:
+                answer(envelope)
+        elif method == "session/update":
+            notification = decode(SessionNotification, envelope.params)
+            self._session(notification.session_id).update(notification.update)
+        elif method == "session/request_permission":
+            self._ask_permission(envelope)
+        elif method == "elicitation/create":
+            self._ask_form(envelope, frame)
+        elif envelope.id is not UNSET and method.startswith(("fs/", "terminal/")):
+            self._transport.deliver(encode_failure(envelope.id, MethodNotFound(data={"method": method})))
+        else:
+            self._transport.transmit(frame)
+
+    def ended(self) -> None:
+        """Nothing is left to do: the agent ends its turns itself."""
+
+    # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _refuse(self, id: Any, error: RpcError) -> None:
+        self._transport.transmit(encode_failure(id, error))
+
+    def answer(self, id: Any, result: Any) -> None:
+        """Answer a request of the client."""
+        self._transport.transmit(encode(Success(id, result)))
+
+    def fail(self, id: Any, error: Any) -> None:
+        """Answer a request of the client with the `error` member of a response."""
+        self._transport.transmit(encode({"jsonrpc": "2.0", "id": id, "error": error}))
+
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification to the client."""
+        self._transport.transmit(encode(Notification(method, params)))
+
+    def notify_agent(self, method: str, params: Any) -> None:
+        """Send a notification to the agent."""
+        self._transport.deliver(encode(Notification(method, params)))
+
+    def call_agent(self, method: str, params: Any, ended: Answer) -> str:
+        """Call the agent and return the id of the request; `ended` gets the response."""
+        self._count += 1
+        id = f"{OWN_TAGS}{self._count}"
+        self._answers[id] = ended
+        self._transport.deliver(encode(Request(id, method, params)))
+        return id
+
+    def _call(self, id: Any, method: str, params: Any, read: Callable[[Raw], None]) -> None:
+        """Call the agent under the client's own id; `read` handles the result, errors pass unchanged."""
+
+        def answer(envelope: Envelope) -> None:
+            if envelope.error is not ABSENT:
+                self.fail(id, envelope.error)
+            else:
+                read(envelope.result)
+
+        self._answers[id] = answer
+        self._transport.deliver(encode(Request(id, method, params)))
+
+    def _session(self, session_id: str) -> SessionV2:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = SessionV2(self, session_id)
+        return session
+
+    def _open_session(self, session_id: str) -> SessionV2:
+        session = self._sessions.get(session_id)
+        if session is None or not session.open:
+            raise NotFound("Session not found", {"sessionId": session_id})
+        return session
+
+    def _serves(self, capability: str) -> bool:
+        capabilities = self._agent.agent_capabilities or None
+        sessions = capabilities.session_capabilities or None if capabilities else None
+        return bool(sessions and getattr(sessions, capability))
+
+    # -- initialize and sign-in ------------------------------------------------------------------------------
+
+    def _initialize(self, envelope: Envelope) -> None:
+        if self._initialized and self._used:
+            raise InvalidRequest("Already initialized")
+        params = _json(envelope.params)
+        requested = params.get("protocolVersion")
+        if self._initialized and isinstance(requested, int) and requested < 2:
+            raise InvalidRequest("The connection speaks version 2")
+        if isinstance(requested, int) and requested > 2:  # what a later version changes is left out
+            params = {"info": {"name": "unknown", "version": "unknown"}, **params}
+        try:
+            request = decode(v2.InitializeRequest, encode(params))
+        except Mismatch:
+            if not (isinstance(requested, int) and requested > 2):
+                if not self._initialized:
+                    self._start_again()
+                raise
+            request = v2.InitializeRequest(requested, UNKNOWN_PROGRAM)
+        id: Any = envelope.id
+
+        def answer(response: Envelope) -> None:
+            if response.error is not ABSENT:
+                if not self._initialized:
+                    self._start_again()
+                self.fail(id, response.error)
+                return
+            self._initialized = True
+            self._agent = decode(InitializeResponse, response.result)
+            self.answer(id, initialize_response_v2(self._agent))
+
+        self._answers[id] = answer
+        self._transport.deliver(encode(Request(id, "initialize", initialize_request_v1(request))))
+
+    def _login(self, params: Any, envelope: Envelope) -> None:
+        request = decode(v2.LoginAuthRequest, encode(params))
+        self._call(
+            envelope.id,
+            "authenticate",
+            AuthenticateRequest(request.method_id, meta=request.meta),
+            lambda _: self.answer(envelope.id, v2.LoginAuthResponse()),
+        )
+
+    def _logout(self, params: Any, envelope: Envelope) -> None:
+        self._call(envelope.id, "logout", params, lambda _: self.answer(envelope.id, v2.LogoutAuthResponse()))
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
+    def _new(self, params: Any, envelope: Envelope) -> None:
+        request = decode(v2.NewSessionRequest, encode(params))
+
+        def read(result: Raw) -> None:
+            response = decode(NewSessionResponse, result)
+            session = self._opened(response.session_id, response)
+            options = session.options.all_v2 or UNSET
+            self.answer(envelope.id, v2.NewSessionResponse(session.id, options, meta=response.meta))
+
+        self._call(envelope.id, "session/new", _opening(NewSessionRequest, request), read)
+
+    def _fork(self, params: Any, envelope: Envelope) -> None:
+        request = decode(v2.ForkSessionRequest, encode(params))
+
+        def read(result: Raw) -> None:
+            response = decode(ForkSessionResponse, result)
+            session = self._opened(response.session_id, response)
+            options = session.options.all_v2 or UNSET
+            self.answer(envelope.id, v2.ForkSessionResponse(session.id, options, meta=response.meta))
+
+        self._call(envelope.id, "session/fork", _opening(ForkSessionRequest, request), read)
+
+    def _resume(self, params: Any, envelope: Envelope) -> None:
+        request = decode(v2.ResumeSessionRequest, encode(params))
+        replay = request.replay_from or None
+        if isinstance(replay, Unknown):
+            raise InvalidParams(f"replayFrom: unsupported type {replay.kind!r}")
+        loads = bool(self._agent.agent_capabilities and self._agent.agent_capabilities.load_session is True)
+        resumes = self._serves("resume")
+        session = self._session(request.session_id)
+        load = loads and (replay is not None or not resumes)
+        if not (loads or resumes):
+            self._open_session(request.session_id)
+            self._end_resume(session, envelope, UNSET)
+            return
+        if load:
+            session.silent = replay is None
+            session.replayed = set()
+
+        def read(result: Raw) -> None:
+            response = decode(LoadSessionResponse if load else ResumeSessionResponse, result)
+            self._opened(session.id, response)
+            self._end_resume(session, envelope, response.meta)
+
+        self._call(
+            envelope.id,
+            "session/load" if load else "session/resume",
+            _opening(LoadSessionRequest if load else ResumeSessionRequest, request),
+            read,
+        )
+
+    def _end_resume(self, session: SessionV2, envelope: Envelope, meta: Any) -> None:
+        session.end_replay()
+        options = session.options.all_v2 or UNSET
+        self.answer(envelope.id, v2.ResumeSessionResponse(options, meta=meta))
+
+    def _opened(self, session_id: str, response: OpeningResponse) -> SessionV2:
+        session = self._session(session_id)
+        session.open = True
+        session.options.opened(response.modes, response.config_options)
+        return session
+
+    def _list(self, params: Any, envelope: Envelope) -> None:
+        if not self._serves("list"):
+            self.answer(envelope.id, v2.ListSessionsResponse([]))
+            return
+
+        def read(result: Raw) -> None:
+            response = decode(ListSessionsResponse, result)
+            sessions = [
+                v2.SessionInfo(
+                    info.session_id,
+                    info.cwd,
+                    info.additional_directories,
+                    info.title,
+                    info.updated_at,
+                    info.archived,
+                    meta=info.meta,
+                )
+                for info in response.sessions
+            ]
+            self.answer(
+                envelope.id, v2.ListSessionsResponse(sessions, response.next_cursor, meta=response.meta)
+            )
+
+        self._call(envelope.id, "session/list", params, read)
+
+    def _close(self, params: Any, envelope: Envelope) -> None:
+        session = self._sessions.get(params.get("sessionId", ""))
+        if session is not None:
+            session.cancel()
+
+        def read(_: Raw) -> None:
+            if session is not None:
+                self._sessions.pop(session.id, None)
+            self.answer(envelope.id, v2.CloseSessionResponse())
+
+        self._call(envelope.id, "session/close", params, read)
+
+    def _set_option(self, params: Any, envelope: Envelope) -> None:
+        request = decode(v2.SetSessionConfigOptionRequest, encode(params))
+        session = self._open_session(request.session_id)
+        option = session.options.find(request.config_id)
+        value = request.value
+        match option, request.type, value:
+            case (SessionConfigBoolean(), "boolean", bool()) | (SessionConfigSelect(), "id", str()):
+                pass
+            case _:
+                raise InvalidParams(f"no option {request.config_id!r} takes the value {value!r}")
+        if not picker_of_option(option).offers(value):
+            raise InvalidParams(f"the option {request.config_id!r} has no value {value!r}")
+
+        def read(result: Raw) -> None:
+            if mode:
+                session.options.mode_changed(str(value))
+            else:
+                session.options.changed(decode(SetSessionConfigOptionResponse, result).config_options)
+            self.answer(envelope.id, v2.SetSessionConfigOptionResponse(session.options.all_v2))
+
+        mode = session.options.mode_is_option and request.config_id == session.options.mode_id
+        if mode:
+            call: Any = SetSessionModeRequest(session.id, str(value), meta=request.meta)
+        else:
+            kind: Any = "boolean" if isinstance(value, bool) else UNSET
+            call = SetSessionConfigOptionRequest(
+                session.id, request.config_id, value, kind, meta=request.meta
+            )
+        method = "session/set_mode" if mode else "session/set_config_option"
+        self._call(envelope.id, method, call, read)
+
+    def _cancel_item(self, params: Any, envelope: Envelope) -> None:
+        """Ask the agent to stop a tool call or a terminal: an extension of version 1."""
+
+        def answer(response: Envelope) -> None:
+            if response.error is ABSENT:
+                self.answer(envelope.id, {})
+            else:
+                self._refuse(envelope.id, InvalidParams(f"{envelope.method}: nothing to cancel"))
+
+        self._answers[envelope.id] = answer
+        id: Any = envelope.id
+        self._transport.deliver(encode(Request(id, f"{OWN_TAGS}{envelope.method}", params)))
+
+    def _prompt(self, params: Any, envelope: Envelope) -> None:
+        request = decode(PromptRequest, encode(params))
+        session = self._open_session(request.session_id)
+        if not request.prompt:
+            raise InvalidParams("prompt: needs at least one content block")
+        capabilities = self._agent.agent_capabilities or None
+        accepted = capabilities.prompt_capabilities or None if capabilities else None
+        for block in request.prompt:
+            for kind, name in _PROMPT_BLOCKS:
+                if isinstance(block, kind) and (accepted is None or getattr(accepted, name) is not True):
+                    raise InvalidParams(f"prompt: this agent does not support {kind.__name__}")
+        session.add_prompt(envelope.id, request)
+
+    def _cancel(self, envelope: Envelope, frame: bytes) -> None:
+        session = self._sessions.get(_json(envelope.params).get("sessionId", ""))
+        if session is not None:
+            session.cancel()
+        self._transport.deliver(frame)
+
+    def _cancel_request(self, envelope: Envelope, frame: bytes) -> None:
+        id = _json(envelope.params).get("requestId")
+        if not any(session.cancel_prompt(id) for session in self._sessions.values()):
+            self._transport.deliver(frame)
+
+    # -- what the agent sends --------------------------------------------------------------------------------
+
+    def _is_plain(self, chunk: "re.Match[bytes]") -> bool:
+        """Whether a chunk needs no translation, apart from the id of its message."""
+        session = self._sessions.get(chunk[1].decode())
+        if session is None or session.replayed is not None:
+            return False
+        session.insert()
+        session.ids.of(_CHUNKS[chunk[2]], chunk[3].decode())
+        return True
+
+    def _ask_permission(self, envelope: Envelope) -> None:
+        request = decode(RequestPermissionRequest, envelope.params)
+        session = self._session(request.session_id)
+        self._ask(session, envelope, session.permission_request(request))
+
+    def _ask_form(self, envelope: Envelope, frame: bytes) -> None:
+        request = decode(CreateElicitationRequest, envelope.params)
+        if isinstance(request, Unknown):
+            self._transport.transmit(frame)
+            return
+        session = self._session(request.session_id) if request.session_id else None
+        self._ask(session, envelope, elicitation_v2(request))
+
+    def _ask(self, session: SessionV2 | None, envelope: Envelope, params: Any) -> None:
+        """Send a question. The work of the session waits for the answer meanwhile."""
+        id: Any = envelope.id
+        self._questions[id] = session
+        if session is not None:
+            session.asked()
+        self._transport.transmit(encode(Request(id, cast(str, envelope.method), params)))
+
+
+def _json(raw: Raw) -> dict[str, Any]:
+    value: Any = {} if raw is ABSENT else parse_json(raw)
+    if value is not None and not isinstance(value, dict):
+        raise Mismatch("params", "not an object")
+    return cast("dict[str, Any]", value or {})
+
+
+def _opening(kind: Any, request: Any) -> Any:
+    members: dict[str, Any] = {
+        "cwd": request.cwd,
+        "mcp_servers": servers_v1(request.mcp_servers),
+        "additional_directories": request.additional_directories,
+        "system_prompt": request.system_prompt,
+        "meta": request.meta,
+    }
+    if hasattr(request, "session_id"):
+        members["session_id"] = request.session_id
+    return kind(**members)
