@@ -39,7 +39,7 @@ usage: accord check agent [--protocol 1|2] [--only RULES] [--skip RULES] [--need
        accord check client [the same options] -- COMMAND ... {agent} ...
        accord check rules [agent | client] [--protocol 1|2] [--json]
 
-  agent    test an agent on stdio; COMMAND starts it
+  agent    test an agent on stdio, which COMMAND starts, or at an address (--protocol 2)
   client   test a client; COMMAND starts it, {agent} becomes an agent's command, {prompt} the prompt
   rules    list the rules and how each is tested
 
@@ -56,7 +56,7 @@ _DESCRIPTIONS: Final = {
     ),
     "client": (
         "Start COMMAND several times with a test agent and report which rules it keeps. In COMMAND, {agent} "
-        "becomes the agent's command line, {prompt} the prompt, {folder} the working folder, {options} what "
+        "becomes the agent's command line, or {url} or {ws_url} its address, {prompt} the prompt, {folder} the working folder, {options} what "
         "a script adds. Exit code 0: no required rule is broken; 1: some are; 2: wrong usage; 3: the client "
         "did not start, or ran no turn."
     ),
@@ -165,6 +165,13 @@ def _parse(kind: str, words: list[str]) -> tuple[argparse.Namespace, list[str]]:
         raise UsageError(f"--slow {options.slow:g} is not a number above 0")
     if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs {options.jobs} is not a number above 0")
+    from accord.wire.remote.address import is_address
+
+    options.at_address = is_address(command[0])
+    if options.at_address and (kind == "client" or options.protocol == 1 or len(command) > 1):
+        raise UsageError(
+            f"{command[0]} is an address; `accord check agent --protocol 2 -- ADDRESS` checks an agent there"
+        )
     for path in (options.junit, options.html):
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise UsageError(f"cannot write {path} (its folder does not exist); create the folder first")
@@ -231,10 +238,14 @@ def _check(kind: str, command: list[str], options: argparse.Namespace) -> "tuple
     check_run.select_rules(rules, options.need, ())
     more: dict[str, Any] = {"timeouts": timeouts, "jobs": options.jobs or check_run.DEFAULT_JOBS}
     if kind == "agent":
-        from accord.check.agent.agent_under_test import AgentProcessLauncher
+        from accord.check.agent.agent_under_test import AddressLauncher, AgentProcessLauncher
 
         more["script"] = _find_script(options.script, AGENTS.script_type)
-        launcher = AgentProcessLauncher(command, env=env, exit_timeout=timeouts.exit)
+        launcher = (
+            AddressLauncher(command[0])
+            if options.at_address
+            else AgentProcessLauncher(command, env=env, exit_timeout=timeouts.exit)
+        )
         return rules, lambda progress, stop: check_run.check_agent(
             launcher,
             selected,

@@ -2,6 +2,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
 
 import { official } from "../../interop/peers/official_ts_sdk.mjs";
 
@@ -70,7 +71,7 @@ async function work(client, session, words) {
   session.held.shift()?.resolve();
 }
 
-acp
+export const agent = acp
   .agent({ name: "ts-v2" })
   .onRequest(served.initialize, () => ({
     protocolVersion: 2,
@@ -137,5 +138,8 @@ acp
     const session = sessions.get(params.sessionId);
     for (const held of session?.held ?? []) held.reject(new acp.RequestError(-32800, "cancelled"));
     session?.stopping?.abort();
-  })
-  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  });
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  agent.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

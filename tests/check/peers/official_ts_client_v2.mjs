@@ -1,5 +1,5 @@
 // A client of the draft of version 2 on the official TypeScript SDK: one turn, whose text it prints.
-// Usage: node official_ts_client_v2.mjs FOLDER PROMPT COMMAND...
+// Usage: node official_ts_client_v2.mjs FOLDER PROMPT COMMAND..., or an address instead of the command.
 import { spawn } from "node:child_process";
 import { Readable, Writable } from "node:stream";
 
@@ -9,7 +9,21 @@ const acp = await official("@agentclientprotocol/sdk/experimental/v2");
 const { agent: served, client: called } = acp.methods;
 const [folder, prompt, command, ...words] = process.argv.slice(2).filter((word) => word !== "--");
 
-const child = spawn(command, words, { stdio: ["pipe", "pipe", "inherit"] });
+let child;
+
+async function open() {
+  if (command.startsWith("ws:")) {
+    const { createWebSocketStream } = await official("@agentclientprotocol/sdk/experimental/ws-client");
+    return createWebSocketStream(command, { WebSocket: (await official("ws")).default });
+  }
+  if (command.startsWith("http:")) {
+    const { createHttpStream } = await official("@agentclientprotocol/sdk/experimental/http-client");
+    return createHttpStream(command);
+  }
+  child = spawn(command, words, { stdio: ["pipe", "pipe", "inherit"] });
+  return acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+}
+
 let text = "";
 let finish;
 const finished = new Promise((resolve) => (finish = resolve));
@@ -29,7 +43,7 @@ const app = acp
 let opened;
 let code = 0;
 await app.connectWith(
-  acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)),
+  await open(),
   async (agent) => {
     await agent.request(served.initialize, {
       protocolVersion: 2,
@@ -47,5 +61,5 @@ await app.connectWith(
   console.error(String(error?.message ?? error));
   code = 2;
 });
-child.kill();
+child?.kill();
 process.exit(code);

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 from msgspec import structs
 
 from accord.check import findings
-from accord.check.agent.agent_under_test import AgentLauncher, AgentTurn, AgentUnderTest
+from accord.check.agent.agent_under_test import AddressLauncher, AgentLauncher, AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import ClientResponder
 from accord.check.check_fixture import CheckFixture
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
@@ -201,6 +201,11 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
         self._tally = tally
         self.agents: list[AgentUnderTest] = []
         self.start_folder: Path = self.root / "elsewhere"
+
+    @property
+    def address(self) -> str:
+        """The address of a remote agent; empty for a program."""
+        return self._launcher.address if isinstance(self._launcher, AddressLauncher) else ""
 
     @property
     def cwd(self) -> str:

@@ -16,14 +16,15 @@ from accord.check.checked_connection import (
 )
 from accord.check.findings import RuleId, RuleNotes
 from accord.check.program_launch import ProgramLauncher, StartOptions
-from accord.clock import Clock
+from accord.clock import SYSTEM_CLOCK, Clock
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at
 from accord.trace.wire_line import Evidence, WireLine
 from accord.wire.envelope import Message
 from accord.wire.process import ProcessTransport, spawn
 from accord.wire.process_tree import StopTimeouts
-from accord.wire.transport import Transport, TransportEnd
+from accord.wire.remote.address import RemoteLauncher, read_address
+from accord.wire.transport import DEFAULT_LIMIT, Transport, TransportEnd
 
 _FEEDER_PROGRAM: Final = str(Path(__file__).parent.with_name("feeder_program.py"))
 
@@ -90,6 +91,33 @@ class AgentProcessLauncher(ProgramLauncher):
             clock=self._clock,
         )
         return ProcessAgent(transport, self._exit_timeout, self._clock)
+
+
+class RemoteAgent:
+    """An agent at an address: one connection to it."""
+
+    stderr = ""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    async def close(self) -> str:
+        await self.transport.aclose()
+        return ""
+
+
+class AddressLauncher:
+    """Connects to an agent at an address instead of starting one."""
+
+    def __init__(self, address: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        """Raises `UsageError` for an invalid address."""
+        self._launcher = RemoteLauncher(read_address(address), clock=clock)
+        self.address: str = str(self._launcher)
+
+    async def __call__(self, options: StartOptions) -> RemoteAgent:
+        """Connect; raises `NeverStarted`."""
+        del options
+        return RemoteAgent(await self._launcher.start(None, DEFAULT_LIMIT))
 
 
 class AgentUnderTest(CheckedConnection):

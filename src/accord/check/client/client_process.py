@@ -10,17 +10,27 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from accord.check.check_script import fill_placeholders
-from accord.check.client.client_under_test import PipeHandler, RelayListener, listen_for_relays
+from accord.check.client.client_under_test import PipeHandler, listen_for_relays
 from accord.check.program_launch import ProgramLauncher, StartOptions
 from accord.clock import Clock, within
 from accord.errors import UsageError
+from accord.extras import require
 from accord.wire.process_tree import ProcessExit, ProcessTree, StopTimeouts, start_process
+
+AGENT_PLACEHOLDERS: Final = ("{agent}", "{url}", "{ws_url}")
+"""How a client's command says where its agent is: a command, or an address for HTTP or WebSocket."""
 
 
 def fill_template(
-    template: Sequence[str], *, agent: Sequence[str], prompt: str, folder: str, options: Sequence[str]
+    template: Sequence[str],
+    *,
+    agent: Sequence[str],
+    prompt: str,
+    folder: str,
+    options: Sequence[str],
+    address: str = "",
 ) -> list[str]:
-    """The command line to start.
+    """The command line to start. `address` is `HOST:PORT/PATH` of an agent that is served.
 
     A placeholder that is a whole argument becomes several arguments; inside an argument it is quoted text.
     """
@@ -29,6 +39,7 @@ def fill_template(
         command.insert(_options_index(command), "{options}")
     argument_lists = {"{agent}": list(agent), "{options}": list(options)}
     texts = {"agent": shlex.join(agent), "options": shlex.join(options), "prompt": prompt, "folder": folder}
+    texts |= {"url": f"http://{address}", "ws_url": f"ws://{address}"}
     return [
         argument
         for word in command
@@ -37,11 +48,11 @@ def fill_template(
 
 
 def check_template(template: Sequence[str]) -> None:
-    """Raise `UsageError` if the template has no `{agent}`."""
-    if not has_placeholder(template, "{agent}"):
+    """Raise `UsageError` if the template does not use the agent."""
+    if not any(has_placeholder(template, one) for one in AGENT_PLACEHOLDERS):
         raise UsageError(
             "the client's command has no {agent}, which is replaced by the agent's command; "
-            "use `accord check client -- COMMAND ... {agent} ...`"
+            "use `accord check client -- COMMAND ... {agent} ...`, or {url} or {ws_url} for its address"
         )
 
 
@@ -52,7 +63,9 @@ def has_placeholder(template: Sequence[str], placeholder: str) -> bool:
 
 def _options_index(command: Sequence[str]) -> int:
     """The index at which options are inserted: before the agent, and before a `--` in front of it."""
-    index = next(number for number, word in enumerate(command) if "{agent}" in word)
+    index = next(
+        number for number, word in enumerate(command) if any(one in word for one in AGENT_PLACEHOLDERS)
+    )
     return index - 1 if index and command[index - 1] == "--" else index
 
 
@@ -101,13 +114,25 @@ class ClientLauncher(Protocol):
         ...
 
 
+class AgentListener(Protocol):
+    """Where a client reaches its agent."""
+
+    command: list[str]
+    """The command of the agent; empty if it is served at an address."""
+    address: str
+    """`HOST:PORT/PATH` of the agent; empty if it is a command."""
+
+    async def aclose(self) -> None:
+        """Stop listening and close all connections."""
+
+
 class ProcessClient:
     """A client process, with the listener for the agents it starts."""
 
     def __init__(
         self,
         started: "_StartedClient",
-        listener: RelayListener,
+        listener: AgentListener,
         readers: "Sequence[_OutputReader]",
         clock: Clock,
     ) -> None:
@@ -174,10 +199,11 @@ class ClientProcessLauncher(ProgramLauncher):
         self.can_choose_prompt: bool = has_placeholder(template, "{prompt}")
 
     async def __call__(self, options: StartOptions, on_pipe: PipeHandler) -> ProcessClient:
-        listener = await listen_for_relays(on_pipe)
+        listener = await self.listen(options, on_pipe)
         command = fill_template(
             self.command,
             agent=listener.command,
+            address=listener.address,
             prompt=options.prompt,
             folder=str(options.folder),
             options=options.arguments,
@@ -191,6 +217,15 @@ class ClientProcessLauncher(ProgramLauncher):
             raise
         readers = [await _start_reading(output) for output in started.outputs]
         return ProcessClient(started, listener, readers, self._clock)
+
+    async def listen(self, options: StartOptions, on_pipe: PipeHandler) -> AgentListener:
+        """Wait for the agents that the client starts."""
+        if has_placeholder(self.command, "{agent}"):
+            return await listen_for_relays(on_pipe)
+        require("gateway", "an agent at an address")
+        from accord.check.served_agent import serve_agent  # on first use: it loads the gateway's server
+
+        return await serve_agent(options.home, on_pipe)
 
 
 class _StartedClient(NamedTuple):

@@ -166,6 +166,7 @@ class RelayListener:
         self._pipes = pipes
         port = server.sockets[0].getsockname()[1]
         self.command: list[str] = [sys.executable, "-I", "-S", _RELAY_PROGRAM, str(port), token]
+        self.address: str = ""
 
     async def aclose(self) -> None:
         """Stop listening and close all pipes."""

@@ -75,7 +75,7 @@ async def answered_with_version_1(fixture: ClientFixture) -> None:
         "agentInfo": {"name": "accord-check", "version": "1"},
     }
     client, after = await _outcome_of_initialize(fixture, rule)
-    ended = client.end is not None or await fixture.wait_for_exit()
+    ended = await fixture.wait_for_exit() or client.end is not None
     said = bool(fixture.process.output.strip())
     speaks_1 = after is not None and (
         after.method != "session/new" or isinstance(after.params.get("mcpServers"), list)
@@ -92,7 +92,7 @@ async def refused_version(fixture: ClientFixture) -> None:
     fixture.responder.overrides["initialize"] = lambda line: refusal(at(line.params, "protocolVersion"))
     client, after = await _outcome_of_initialize(fixture, rule)
     retried = after is not None and after.method == "initialize"
-    ended = client.end is not None or await fixture.wait_for_exit()
+    ended = await fixture.wait_for_exit() or client.end is not None
     said = bool(fixture.process.output.strip())
     failure = f"it does not end with a message: {tail(fixture.process.output)}"
     passed = (after is None or retried) and (retried or (ended and said))

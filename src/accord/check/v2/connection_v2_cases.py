@@ -92,10 +92,23 @@ async def ids_and_notifications(fixture: AgentFixture) -> None:
         fixture.judge(rule, not replies, f"{method} was ignored", failure, sent, *replies[:1] or [ping.line])
 
 
+def _require_lines(fixture: AgentFixture) -> None:
+    """Raise `CaseUnavailable` where the transport sends only messages."""
+    if fixture.address.startswith("http"):
+        raise CaseUnavailable("over HTTP only messages can be sent")
+
+
+def _require_process(fixture: AgentFixture) -> None:
+    """Raise `CaseUnavailable` where the transport decides when `initialize` may come."""
+    if fixture.address:
+        raise CaseUnavailable("over the network, a connection begins with one initialize")
+
+
 @case("v2-framing.batch-refused")
 async def batches(fixture: AgentFixture) -> None:
     """Batches: `[]` and an array with a request."""
     rule: RuleId = "v2-framing.batch-refused"
+    _require_lines(fixture)
     agent = await fixture.start_agent()
     for line in ("[]", '[{"jsonrpc":"2.0","id":"in-a-batch","method":"_check/x","params":{}}]'):
         sent = agent.send(line)
@@ -115,6 +128,7 @@ async def batches(fixture: AgentFixture) -> None:
 @case("v2-framing.invalid-id")
 async def invalid_ids(fixture: AgentFixture) -> None:
     """Invalid ids: requests with the ids null and 1.5."""
+    _require_lines(fixture)
     agent = await fixture.start_agent()
     for id in ("null", "1.5"):
         line = f'{{"jsonrpc":"2.0","id":{id},"method":"session/list","params":{{}}}}'
@@ -129,7 +143,10 @@ async def end_of_input(fixture: AgentFixture) -> None:
         await fixture.run_action(agent, session, "talk")
     problem = await agent.close()
     rule = "v2-framing.exits-at-end-of-input"
-    fixture.judge(rule, not problem, "it exits when its input ends", problem)
+    if fixture.address:
+        fixture.add_not_applicable(rule, "it is at an address")
+    else:
+        fixture.judge(rule, not problem, "it exits when its input ends", problem)
 
 
 @case(
@@ -178,6 +195,7 @@ async def _read_info(fixture: AgentFixture, agent: AgentUnderTest) -> None:
 async def requests_before_initialize(fixture: AgentFixture) -> None:
     """Requests before initialize: session/new and session/cancel, then initialize."""
     rule: RuleId = "v2-initialize.requests-before"
+    _require_process(fixture)
     agent = await fixture.launch()
     answer = await agent.call("session/new", {"cwd": fixture.cwd}, rule=rule)
     failure = f"session/new before initialize gave {answer.summary}; expected -32600"
@@ -192,6 +210,7 @@ async def requests_before_initialize(fixture: AgentFixture) -> None:
 async def repeated_initialize(fixture: AgentFixture) -> None:
     """Repeated initialize: twice at the start, once after session/new."""
     rule: RuleId = "v2-initialize.repeated"
+    _require_process(fixture)
     agent = await fixture.launch()
     await agent.initialize(rule=rule)
     answer = await agent.initialize(fixture.capabilities, rule=rule)

@@ -178,7 +178,7 @@ complete -c accord -n '__accord_at \'accord cluster drain\'' -s h -l help -d 'sh
 complete -c accord -n '__accord_at \'accord cluster drain\'' -l cluster -x -d 'NATS servers (default: those of serve.json)'
 complete -c accord -n '__accord_at \'accord cluster drain\'' -l undo -d 'let the node take sessions again'
 complete -c accord -n '__accord_at \'accord cluster drain\'' -l wait -x -d 'how long to wait for running turns (default: 60)'
-complete -c accord -n '__accord_at \'accord check\'' -a agent -d 'test an agent on stdio; COMMAND starts it'
+complete -c accord -n '__accord_at \'accord check\'' -a agent -d 'test an agent on stdio, which COMMAND starts, or at an address (--protocol 2)'
 complete -c accord -n '__accord_at \'accord check\'' -a client -d 'test a client; COMMAND starts it, {agent} becomes an agent\'s command, {prompt} the prompt'
 complete -c accord -n '__accord_at \'accord check\'' -a rules -d 'list the rules and how each is tested'
 complete -c accord -n '__accord_at \'accord check agent\'' -s h -l help -d 'show this help message and exit'

@@ -230,7 +230,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--wait' = 'how long to wait for running turns (default: 60)'
         }
         'accord check' = @{
-            'agent' = 'test an agent on stdio; COMMAND starts it'
+            'agent' = 'test an agent on stdio, which COMMAND starts, or at an address (--protocol 2)'
             'client' = 'test a client; COMMAND starts it, {agent} becomes an agent''s command, {prompt} the prompt'
             'rules' = 'list the rules and how each is tested'
         }
