@@ -56,9 +56,9 @@ _DESCRIPTIONS: Final = {
     ),
     "client": (
         "Start COMMAND several times with a test agent and report which rules it keeps. In COMMAND, {agent} "
-        "becomes the agent's command line, or {url} or {ws_url} its address, {prompt} the prompt, {folder} the "
-        "working folder, {options} what a script adds. Exit code 0: no required rule is broken; 1: some are; "
-        "2: wrong usage; 3: the client "
+        "becomes the agent's command line, or {url} or {ws_url} its address, {prompt} the prompt, {folder} "
+        "the working folder, {options} what a script adds. Exit code 0: no required rule is broken; 1: some "
+        "are; 2: wrong usage; 3: the client "
         "did not start, or ran no turn."
     ),
 }

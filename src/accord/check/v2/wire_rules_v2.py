@@ -207,6 +207,8 @@ def _violated_rule(side: Side, kind: str, violation: Violation) -> RuleId:
 
 def _check_initialize(record: AgentRecord, notes: RuleNotes) -> None:
     methods = listed(record.initialize_result, "authMethods")
+    if at(record.initialize_result, "protocolVersion") != 2:
+        return
     if not methods:
         notes.add_not_applicable("v2-auth.method-members", "it has no auth methods")
         return
