@@ -23,6 +23,8 @@ SCENARIOS = (
     "complete turn",
     "permission requests and forms",
     "undo and rewind",
+    "copy, retry and edit",
+    "tables, task lists and images",
     "reload during a turn",
     "two tabs on one session",
     "lost connection",

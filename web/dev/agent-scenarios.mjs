@@ -209,6 +209,11 @@ export const SCENARIOS = {
       await wait(Number(words[2] ?? 25));
     }
   },
+  /** Answers with everything after the first word, as Markdown. */
+  async show(turn) {
+    await stream(turn, "agent_message_chunk", turn.text.slice("show".length).trim(), 1);
+  },
+
   async hostile(turn) {
     turn.update({
       sessionUpdate: "tool_call",

@@ -195,6 +195,7 @@ class MockGateway {
     }
     const turn = {
       cwd: session.cwd,
+      text,
       number: this.nextNumber(),
       cancelled: false,
       update: (update) => this.update(session, update),

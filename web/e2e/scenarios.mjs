@@ -111,6 +111,80 @@ export const SCENARIOS = {
     test.assertClean();
   },
 
+  async "copy, retry and edit"(test) {
+    const origin = test.origin();
+    await test.context.grantPermissions(["clipboard-read", "clipboard-write"], { origin });
+    const tab = await test.openTab();
+    const copied = () => tab.page.evaluate(() => navigator.clipboard.readText());
+    const path = join(test.folder, "count.txt");
+    await tab.startSession();
+    await allowEverything(tab);
+    const prompt = "run echo x >> count.txt; sleep 1";
+    await tab.send(prompt);
+    // A turn shows how long it runs, and then how long it took.
+    await tab.page.locator(".turn-status .turn-time").getByText(/^\d+ s$/).waitFor();
+    await tab.waitForText(/^took \d+ s$/);
+    await tab.page.getByRole("button", { name: "Copy the answer" }).click();
+    assert.match(await copied(), /^run echo x .*\n\nDone\./s);
+    await tab.page.getByRole("button", { name: "Copy the prompt" }).click();
+    assert.equal(await copied(), prompt);
+    // The time of a prompt is known after a reload, too.
+    await tab.page.reload();
+    await tab.waitForText("Done.");
+    const time = await tab.page.locator(".message-actions time").getAttribute("datetime");
+    assert.ok(Math.abs(Date.parse(time) - Date.now()) < 3_600_000, time);
+    // Retry: the same prompt once more, without the first turn.
+    await tab.page.getByRole("button", { name: "Try once more" }).click();
+    await tab.busy.waitFor();
+    await tab.idle.waitFor();
+    await tab.waitForText("Done.");
+    assert.deepEqual(await tab.userMessages(), [prompt]);
+    // Edit: the prompt is in the field again, and what followed is gone.
+    await tab.page.getByRole("button", { name: "Edit the prompt" }).click();
+    await tab.page.getByText("What should the agent do?").first().waitFor();
+    assert.deepEqual(await tab.userMessages(), []);
+    assert.equal(await tab.prompt.inputValue(), prompt);
+    assert.equal(await tab.focusedId(), "prompt");
+    await tab.send("write done.txt: yes");
+    await tab.waitForText("Done.");
+    assert.match(await readFile(path, "utf8"), /x/); // what commands wrote is not undone
+    test.assertClean();
+  },
+
+  /** With the mock gateway, whose agent shows any Markdown. */
+  async "tables, task lists and images"(test) {
+    await test.useMockGateway();
+    const tab = await test.openTab();
+    await tab.startSession();
+    await tab.send("show | name | lines |\n|:--|--:|\n| a | 1 |\n\n- [x] done\n- [ ] to do\n- plain");
+    await tab.idle.waitFor();
+    const align = (cell) => cell.evaluate((element) => getComputedStyle(element).textAlign);
+    const cells = tab.conversation.getByRole("cell");
+    assert.match(await align(cells.nth(0)), /left$/);
+    assert.match(await align(cells.nth(1)), /right$/);
+    const style = (item) => item.evaluate((element) => getComputedStyle(element).listStyleType);
+    const items = tab.conversation.getByRole("listitem");
+    assert.deepEqual([await items.nth(0).innerText(), await style(items.nth(0))], ["☑ done", "none"]);
+    assert.equal(await style(items.nth(2)), "disc");
+    // An image opens in full size, and closes with Esc.
+    await pasteImage(tab);
+    await tab.page.getByRole("img", { name: "Image 1" }).waitFor();
+    await tab.send("see this");
+    await tab.page.getByRole("button", { name: "Show the image in full size" }).click();
+    await tab.page.getByRole("dialog").getByRole("img").waitFor();
+    await checkAccessibility(tab, "image");
+    await tab.page.keyboard.press("Escape");
+    await tab.page.getByRole("dialog").waitFor({ state: "detached" });
+    // Messages, tool calls and the prompt have one width.
+    await tab.idle.waitFor();
+    const widths = await tab.page
+      .locator(".message.agent, .prompt-editor")
+      .evaluateAll((elements) => elements.map((element) => element.getBoundingClientRect().width));
+    assert.equal(new Set(widths.map(Math.round)).size, 1, widths.join(", "));
+    await checkAccessibility(tab, "table");
+    test.assertClean();
+  },
+
   async "undo and rewind"(test) {
     const tab = await test.openTab();
     await tab.startSession();

@@ -95,3 +95,11 @@ test("names the host of a link whose text is the address of another one", () => 
   expect(target("[file.ts line 3](https://example.org)")).toBeUndefined();
   expect(target("https://example.org/path")).toBeUndefined();
 });
+
+test("tables keep their alignment, lists their first number, and task lists have no bullets", () => {
+  const html = renderMarkdown("| a | b |\n|--:|:-:|\n| 1 | 2 |\n\n3. three\n\ntext\n\n- [ ] to do");
+  expect(html).toContain('<td align="right"');
+  expect(html).toContain('<td align="center"');
+  expect(html).toContain('<ol start="3"');
+  expect(html).toMatch(/<li[^>]* class="md-task"[^>]*>☐ to do/);
+});

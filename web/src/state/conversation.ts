@@ -6,7 +6,7 @@
  */
 import type * as acp from "@agentclientprotocol/sdk";
 import { batch, signal, type Signal } from "@preact/signals";
-import type { ErrorReport } from "../wire/extension-methods.ts";
+import { asRecord, type ErrorReport } from "../wire/extension-methods.ts";
 import { rewindIndex, rewindMarker, type RewindMarker } from "./rewind.ts";
 
 /** A content block of a message. Consecutive text chunks become one block. */
@@ -24,6 +24,10 @@ export interface Message extends EntryBase {
   blocks: MessageBlock[];
   /** No more chunks will be added. */
   complete: boolean;
+  /** When the prompt was sent, in milliseconds since 1970; null if it is not known. */
+  time: number | null;
+  /** Sent to a running turn. */
+  steered: boolean;
 }
 
 export interface ToolCall extends EntryBase {
@@ -165,12 +169,14 @@ export class Conversation {
   }
 
   /** Adds our own prompt. The gateway sends it to the other clients only. */
-  addPrompt(promptBlocks: readonly acp.ContentBlock[]): Message {
+  addPrompt(promptBlocks: readonly acp.ContentBlock[], steered = false): Message {
     const blocks = promptBlocks.map((block): MessageBlock =>
       block.type === "text" ? { type: "text", text: block.text } : block,
     );
     this.completeMessage();
-    const message: Message = { ...newEntry(), kind: "user", messageId: null, blocks, complete: true };
+    const kind = "user" as const;
+    const time = Date.now();
+    const message: Message = { ...newEntry(), kind, messageId: null, blocks, complete: true, time, steered };
     this.add(message);
     this.expectedEcho = plainText(blocks);
     return message;
@@ -200,10 +206,24 @@ export class Conversation {
     this.add({ ...newEntry(), kind: "turn_end", reason, ...details });
   }
 
+  /** The prompts that began turns, the latest first. */
+  prompts(): Message[] {
+    const prompts = this.allEntries.filter((entry): entry is Message => entry.kind === "user");
+    return prompts.filter((message) => !message.steered).reverse();
+  }
+
   /** The last prompt, to send it again. */
   lastPrompt(): MessageBlock[] {
-    const last = this.allEntries.findLast((entry): entry is Message => entry.kind === "user");
-    return last ? last.blocks.slice() : [];
+    return this.prompts()[0]?.blocks.slice() ?? [];
+  }
+
+  /** What the agent wrote since the last prompt. */
+  lastAnswer(): string {
+    const start = this.allEntries.findLastIndex((entry) => entry.kind === "user");
+    return this.allEntries
+      .slice(start + 1)
+      .flatMap((entry) => (entry.kind === "agent" ? [plainText(entry.blocks).trim()] : []))
+      .join("\n\n");
   }
 
   /** The whole conversation as Markdown, for another agent. */
@@ -260,7 +280,9 @@ export class Conversation {
       message = last as Message;
     } else {
       this.completeMessage();
-      message = { ...newEntry(), kind, messageId: id, blocks: [], complete: false };
+      const steered = id?.startsWith(STEERING) === true;
+      const time = promptTime(update.content);
+      message = { ...newEntry(), kind, messageId: id, blocks: [], complete: false, time, steered };
       this.add(message);
     }
     const block = update.content;
@@ -359,6 +381,16 @@ export class Conversation {
 
 export function plainText(blocks: readonly MessageBlock[]): string {
   return blocks.map((block) => (block.type === "text" ? block.text : "")).join("");
+}
+
+/** Begins the ids that the gateway gives to messages that were sent to a running turn. */
+const STEERING = "steering-";
+
+/** When the gateway got a prompt, from its first block. */
+function promptTime(block: acp.ContentBlock): number | null {
+  const time = asRecord(asRecord(block._meta)["accord"])["time"];
+  const parsed = typeof time === "string" ? Date.parse(time) : Number.NaN;
+  return Number.isNaN(parsed) ? null : parsed;
 }
 
 /** Calls back in the next frame. A hidden tab has no frames, so there it calls back after 200 ms. */

@@ -1,5 +1,6 @@
 /** Going back to earlier messages: the marker in updates, and the commands that users type. */
 import { asRecord } from "../wire/extension-methods.ts";
+import type { RewindPoint } from "../wire/rewind-methods.ts";
 import { plainText, type Entry, type Message } from "./conversation.ts";
 
 /** Which messages are hidden from now on; see docs/rewind.md. */
@@ -39,6 +40,25 @@ export function rewindIndex(entries: readonly Entry[], marker: RewindMarker): nu
     .filter(({ entry }) => marker.text !== "" && startOf(entry) === marker.text)
     .sort((one, other) => Math.abs(one.position - expected) - Math.abs(other.position - expected));
   return prompts[similar[0]?.position ?? expected]?.index ?? null;
+}
+
+/**
+ * Returns the point of a prompt that so many others followed: the one with its id, else the nearest one whose
+ * title is the beginning of its text.
+ */
+export function rewindPoint(
+  points: readonly RewindPoint[],
+  prompt: Message | undefined,
+  age: number,
+): RewindPoint | null {
+  if (!prompt) return null;
+  const byId = points.find((point) => prompt.messageId !== null && point.messageId === prompt.messageId);
+  const line = plainText(prompt.blocks).trim().replace(/\s+/g, " ");
+  const similar = points
+    .map((point, index) => ({ point, distance: Math.abs(index - age) }))
+    .filter(({ point }) => line.startsWith(point.title.replace(/…$/, "").trim().replace(/\s+/g, " ")))
+    .sort((one, other) => one.distance - other.distance);
+  return byId ?? similar[0]?.point ?? null;
 }
 
 function startOf(message: Message): string {

@@ -13,8 +13,9 @@ import {
   type TurnChange,
 } from "../wire/extension-methods.ts";
 import type { RewindPoint, RewindResult, RewindScope } from "../wire/rewind-methods.ts";
-import { Conversation } from "./conversation.ts";
+import { Conversation, plainText, type Message } from "./conversation.ts";
 import type { PendingRequest } from "./pending-requests.ts";
+import { rewindPoint } from "./rewind.ts";
 import type { Review } from "./review.ts";
 import { newPrompt, PromptQueue, storedText, storeText, type Prompt } from "./prompt-queue.ts";
 
@@ -68,6 +69,9 @@ export class Session {
   private readonly ownTurn = signal(false);
   private readonly otherTurn = signal(false);
   readonly running = computed(() => this.ownTurn.value || this.otherTurn.value);
+  /** When the running turn began, and how long the last one took, in milliseconds. */
+  readonly turnStart = signal<number | null>(null);
+  readonly turnDuration = signal<number | null>(null);
   readonly cancelling = signal(false);
 
   connection: AgentConnection | null = null;
@@ -84,6 +88,18 @@ export class Session {
     this.queue = new PromptQueue(name);
     this.draft.value = storedText(`draft.${name}`) ?? "";
     effect(() => storeText(`draft.${name}`, this.draft.value));
+    effect(() => this.measureTurn(this.running.value));
+  }
+
+  private measureTurn(running: boolean): void {
+    const start = this.turnStart.peek();
+    if (running) {
+      this.turnStart.value = Date.now();
+      this.turnDuration.value = null;
+    } else if (start !== null) {
+      this.turnStart.value = null;
+      this.turnDuration.value = Date.now() - start;
+    }
   }
 
   /** Attaches to a session that this page just created. It has no history to load. */
@@ -131,6 +147,9 @@ export class Session {
     this.loading = null;
     conversation.flush();
     this.conversation.value = conversation;
+    // A turn that runs began with the last prompt.
+    const began = conversation.prompts()[0]?.time ?? null;
+    if (this.running.value && began !== null) this.turnStart.value = began;
     this.state.value = "ready";
     this.sendNext();
   }
@@ -191,7 +210,7 @@ export class Session {
     const { connection } = this;
     try {
       if (connection && (await connection.steer(this.address.sessionId, prompt.blocks))) {
-        this.conversation.value.addPrompt(prompt.blocks);
+        this.conversation.value.addPrompt(prompt.blocks, true);
         this.announce(t("turn.steered"));
         return;
       }
@@ -282,6 +301,35 @@ export class Session {
   tryAgain(): void {
     const blocks = this.conversation.value.lastPrompt();
     if (blocks.length > 0) this.submit(newPrompt(blocks));
+  }
+
+  /** Undoes the last turn if the agent can, with its files, and sends its prompt again. */
+  async retry(): Promise<void> {
+    const blocks = this.conversation.value.lastPrompt();
+    if (blocks.length === 0 || this.running.value) return;
+    if (this.canRewind() && !(await this.undoFrom(0))) return;
+    this.submit(newPrompt(blocks));
+  }
+
+  /** Puts an earlier prompt into the field, and goes back to before it if the agent can. */
+  async edit(message: Message): Promise<void> {
+    const age = this.conversation.value.prompts().indexOf(message);
+    if (this.canRewind() && age >= 0 && !(await this.undoFrom(age))) return;
+    this.draft.value = plainText(message.blocks);
+  }
+
+  /** Goes back to before the prompt that so many others followed. Returns whether it worked. */
+  private async undoFrom(age: number): Promise<boolean> {
+    let done = false;
+    await this.tryRewind(async (connection, sessionId) => {
+      const prompt = this.conversation.value.prompts()[age];
+      const point = rewindPoint(await connection.rewindPoints(sessionId), prompt, age);
+      if (!point) throw new Error(t("rewind.empty"));
+      const result = await connection.rewind(sessionId, { messageId: point.messageId, scope: "both" });
+      if (result.skipped.length > 0) this.showRewind(t("rewind.done", { title: result.title }), result);
+      done = true;
+    });
+    return done;
   }
 
   cancel(): void {

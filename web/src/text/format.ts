@@ -45,3 +45,11 @@ export function duration(milliseconds: number): string {
   if (seconds < 60) return t("time.seconds", { seconds });
   return t("time.minutes", { minutes: Math.floor(seconds / 60), seconds: seconds % 60 });
 }
+
+/** The time of day, with the date if it is not today. */
+export function clockTime(time: number, now = Date.now()): string {
+  const date = new Date(time);
+  const today = date.toDateString() === new Date(now).toDateString();
+  const day = today ? {} : ({ month: "short", day: "numeric" } as const);
+  return date.toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit" });
+}

@@ -17,12 +17,14 @@ const TAGS = [
   "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "li", "ol",
   "p", "pre", "span", "strong", "sub", "sup", "table", "tbody", "td", "th", "thead", "tr", "ul",
 ];
-const ATTRIBUTES = ["href", "title", "class", "start", "src", "alt"];
+const ATTRIBUTES = ["href", "title", "class", "start", "src", "alt", "align"];
 const LINK = /^(?:https?|mailto):/i;
 const IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[a-z0-9+/]+={0,2}$/i;
 /** Elements that may contain text in a right-to-left language. */
 const OWN_DIRECTION = /^(?:P|LI|UL|OL|H[1-6]|BLOCKQUOTE|TD|TH)$/;
 const OWN_CLASS = /^(?:hljs|language-[\w+#-]+|md-[\w-]+)|_$/;
+/** An item of a task list begins with a box. */
+const TASK = /^\s*[☐☑] /;
 const ESCAPES: Record<string, string> = {
   "&": "&amp;",
   "<": "&lt;",
@@ -46,6 +48,7 @@ export function sanitizeHtml(html: string): string {
     ALLOWED_ATTR: ATTRIBUTES,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
+    ADD_URI_SAFE_ATTR: ["align", "start"], // no addresses
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,)/i,
   });
 }
@@ -111,6 +114,7 @@ purifier.addHook("afterSanitizeAttributes", (node) => {
   // A list takes its direction from its first item, and the items take it from the list.
   if (OWN_DIRECTION.test(node.tagName) && !node.parentElement?.closest("[dir]"))
     node.setAttribute("dir", "auto");
+  if (node.tagName === "LI" && TASK.test(node.textContent ?? "")) node.setAttribute("class", "md-task");
   // Keep only the classes of our own renderers, so that no text can look like a part of the page.
   const classes = node.getAttribute("class");
   if (classes !== null) {

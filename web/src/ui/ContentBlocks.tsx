@@ -13,6 +13,7 @@ import {
 } from "../text/markdown.ts";
 import { hasTerminalCodes } from "../text/terminal-screen.ts";
 import { isImageUrl, revealHidden, safeLink } from "../text/untrusted-text.ts";
+import { CopyButton } from "./CopyButton.tsx";
 import { Icon } from "./elements.tsx";
 import { TerminalText } from "./TerminalView.tsx";
 
@@ -49,7 +50,7 @@ export function ContentBlock({ block, growing = false }: { block: MessageBlock; 
       return <Markdown text={block.text} growing={growing} />;
     case "image": {
       const url = `data:${block.mimeType};base64,${block.data}`;
-      if (isImageUrl(url)) return <img class="image" src={url} alt={t("content.image")} />;
+      if (isImageUrl(url)) return <ImageView url={url} />;
       return <p class="muted">{t("content.otherImage", { type: block.mimeType })}</p>;
     }
     case "audio":
@@ -68,6 +69,41 @@ export function ContentBlock({ block, growing = false }: { block: MessageBlock; 
     default:
       return null;
   }
+}
+
+/** An image. A click shows it in full size. */
+function ImageView({ url }: { url: string }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+  }, [open]);
+  return (
+    <>
+      <button
+        type="button"
+        class="image-button"
+        aria-label={t("content.enlarge")}
+        onClick={() => setOpen(true)}
+      >
+        <img class="image" src={url} alt={t("content.image")} />
+      </button>
+      {open && (
+        <dialog
+          class="image-dialog"
+          ref={dialog}
+          aria-label={t("content.image")}
+          onClick={() => dialog.current?.close()}
+          onClose={() => setOpen(false)}
+        >
+          <img src={url} alt={t("content.image")} />
+          <button type="button" class="round" aria-label={t("app.close")}>
+            <Icon name="close" />
+          </button>
+        </dialog>
+      )}
+    </>
+  );
 }
 
 function ResourceLink({ uri, name }: { uri: string; name: string }) {
@@ -169,7 +205,6 @@ interface CodeBlockProps {
 export function CodeBlock(props: CodeBlockProps) {
   const { text, language, growing = false, caption, shellPrompt = false } = props;
   const [highlighted, setHighlighted] = useState({ code: "", html: "" });
-  const [copied, setCopied] = useState(false);
   const latestText = useRef(text);
   latestText.current = text;
   const supported = findLanguage(language) !== null;
@@ -195,18 +230,11 @@ export function CodeBlock(props: CodeBlockProps) {
 
   const usable = highlighted.html !== "" && text.startsWith(highlighted.code);
   const rest = revealHidden(usable ? text.slice(highlighted.code.length) : text);
-  // The button copies the original text, with its hidden characters.
-  const onCopy = async () => {
-    setCopied(await copyText(text));
-    setTimeout(() => setCopied(false), 1500);
-  };
   return (
     <figure class="code">
       <figcaption>
         {caption ?? <span>{language || t("code.plain")}</span>}
-        <button type="button" class="quiet small" onClick={() => void onCopy()}>
-          <Icon name={copied ? "check" : "copy"} /> {t(copied ? "code.copied" : "code.copy")}
-        </button>
+        <CopyButton text={text} />
       </figcaption>
       <pre tabIndex={0} aria-label={language ? t("code.labelLanguage", { language }) : t("code.label")}>
         <code>
@@ -222,21 +250,4 @@ export function CodeBlock(props: CodeBlockProps) {
 /** Does not change while text is added behind it. */
 function HighlightedCode({ html }: { html: string }) {
   return useMemo(() => <span dangerouslySetInnerHTML={{ __html: html }} />, [html]);
-}
-
-/** Copies a text. Browsers offer the clipboard API only over TLS and on loopback, so there is a fallback. */
-async function copyText(text: string): Promise<boolean> {
-  if (navigator.clipboard !== undefined) {
-    return navigator.clipboard.writeText(text).then(
-      () => true,
-      () => false,
-    );
-  }
-  const area = document.createElement("textarea");
-  Object.assign(area, { value: text, className: "visually-hidden" });
-  document.body.appendChild(area);
-  area.select();
-  const copied = document.execCommand("copy");
-  area.remove();
-  return copied;
 }

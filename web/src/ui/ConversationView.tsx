@@ -2,19 +2,18 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t, type PlainKey } from "../messages/messages.ts";
 import {
-  plainText,
   type Compaction,
   type Entry,
-  type Message,
   type Notice,
   type TurnEnd,
 } from "../state/conversation.ts";
 import { useGateway } from "../state/gateway.ts";
 import { duration } from "../text/format.ts";
 import type { Session } from "../state/session.ts";
-import { ContentBlocks, Markdown } from "./ContentBlocks.tsx";
+import { Markdown } from "./ContentBlocks.tsx";
 import { Icon, StderrTail } from "./elements.tsx";
 import { RichText } from "./RichText.tsx";
+import { AgentMessage, Thought, TurnSummary, UserMessage } from "./Messages.tsx";
 import { ToolCallView } from "./ToolCallView.tsx";
 
 /** The conversation follows its end again when the reader is this close to it, in pixels. */
@@ -76,7 +75,7 @@ export function ConversationView({ session }: { session: Session }) {
               <EntryView entry={entry} session={session} />
             </div>
           ))}
-          {session.running.value && <TurnStatus session={session} />}
+          {session.running.value ? <TurnStatus session={session} /> : <TurnSummary session={session} />}
         </div>
       </div>
       {scrolledUp && (
@@ -109,8 +108,8 @@ function TurnStatus({ session }: { session: Session }) {
         ? "conversation.waiting"
         : "conversation.working",
   );
-  const [since] = useState(Date.now());
-  const [now, setNow] = useState(since);
+  const [now, setNow] = useState(Date.now());
+  const since = session.turnStart.value ?? now;
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
@@ -125,7 +124,7 @@ function TurnStatus({ session }: { session: Session }) {
 function EntryView({ entry, session }: { entry: Entry; session: Session }) {
   switch (entry.kind) {
     case "user":
-      return <UserMessage message={entry} />;
+      return <UserMessage message={entry} session={session} />;
     case "agent":
       return <AgentMessage message={entry} />;
     case "thought":
@@ -139,62 +138,6 @@ function EntryView({ entry, session }: { entry: Entry; session: Session }) {
     case "turn_end":
       return <TurnEndView end={entry} session={session} />;
   }
-}
-
-/** A prompt. Its text is shown as typed, without Markdown. */
-function UserMessage({ message }: { message: Message }) {
-  void message.revision.value;
-  return (
-    <article class="message user" aria-label={t("conversation.you")}>
-      {message.blocks.map((block, index) =>
-        block.type === "text" ? (
-          <p key={index} class="prompt-text">
-            {block.text}
-          </p>
-        ) : (
-          <ContentBlocks key={index} blocks={[block]} />
-        ),
-      )}
-    </article>
-  );
-}
-
-function AgentMessage({ message }: { message: Message }) {
-  void message.revision.value;
-  return (
-    <article class="message agent" aria-label={t("conversation.agent")} aria-busy={!message.complete}>
-      <ContentBlocks blocks={message.blocks} growing={!message.complete} />
-    </article>
-  );
-}
-
-/** A thought, collapsed to one line: the first, or the latest while it grows. */
-function Thought({ message }: { message: Message }) {
-  void message.revision.value;
-  const [open, setOpen] = useState(false);
-  const text = plainText(message.blocks);
-  const line =
-    text
-      .trim()
-      .split("\n")
-      .at(message.complete ? 0 : -1) ?? "";
-  return (
-    <section class="thought" aria-label={t("conversation.thoughts")}>
-      <button type="button" class="thought-header" aria-expanded={open} onClick={() => setOpen(!open)}>
-        <Icon name="think" />
-        <span class="thought-label">{t(message.complete ? "conversation.thought" : "conversation.thinking")}</span>
-        {!open && <span class="thought-line">{line.replace(/[*_`#]/g, "")}</span>}
-        <span class={open ? "rotated" : ""}>
-          <Icon name="chevron" />
-        </span>
-      </button>
-      {open && (
-        <div class="thought-body">
-          <Markdown text={text} growing={!message.complete} />
-        </div>
-      )}
-    </section>
-  );
 }
 
 function NoticeView({ notice }: { notice: Notice }) {

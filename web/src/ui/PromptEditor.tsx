@@ -178,6 +178,17 @@ export function PromptEditor({ session }: { session: Session }) {
             }
           }}
         />
+        {steers && text.trim() !== "" && (
+          <button
+            type="button"
+            class="quiet round"
+            aria-label={t("prompt.queueLater")}
+            title={t("prompt.queueLater")}
+            onClick={() => send(true)}
+          >
+            <Icon name="queue" />
+          </button>
+        )}
         {running && (
           <button
             type="button"

@@ -31,6 +31,8 @@ const ICON_PATHS = {
   other: "M12 6.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11Z",
   plus: "M12 5v14M5 12h14",
   read: "M6 4h8l4 4v12H6V4ZM9 12h6M9 15.5h6",
+  queue: "M5 7h14M5 12h9M5 17h6M18 14v6M15 17h6",
+  retry: "M19 12a7 7 0 1 1-2.2-5.1M19 4v4h-4",
   review: "M6 4h8l4 4v12H6V4ZM12 10v4M10 12h4M10 17h4",
   undo: "M9 7 5 11l4 4M5 11h9a5 5 0 0 1 0 9h-2",
   search: "M11 5a6 6 0 1 0 0 12 6 6 0 0 0 0-12ZM15.5 15.5 20 20",

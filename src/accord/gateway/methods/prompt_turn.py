@@ -1,9 +1,11 @@
 """Methods of an open session: prompts, cancellation, settings, and the forwarding of everything else."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from accord import telemetry
 from accord.client.prompt_turn import final_text_chunk
@@ -89,10 +91,11 @@ def _start_turn(
     gateway = client.gateway
     # Prompts during a turn have an id, so that those of two clients are two messages.
     message_id = f"prompt-{uuid4().hex}" if session.running_turns else UNSET
-    turn = session.begin_turn(TurnStarted(list(params.prompt)), client.connection.id, message_id)
+    blocks = _with_time(params.prompt)
+    turn = session.begin_turn(TurnStarted(blocks), client.connection.id, message_id)
     turn_start = session.turn_start
     others = [other for other in session.clients if other is not client]
-    for block in params.prompt:
+    for block in blocks:
         gateway.send_update(session, UserMessageChunk(block, message_id), others)
     _notify_turn(client, session, {"state": "started"})
 
@@ -174,6 +177,15 @@ async def _share_final_text(
     if chunk is not None:
         session.log.append(chunk)
         gateway.send_update(session, chunk, session.clients)
+
+
+def _with_time(prompt: "list[ContentBlock]") -> "list[ContentBlock]":
+    """The prompt for the log and other clients, with the time in its first block. The agent gets none."""
+    if not prompt:
+        return []
+    first = prompt[0]
+    accord = {"time": datetime.now(UTC).isoformat(timespec="seconds")}
+    return [replace(first, meta={**(first.meta or {}), "accord": accord}), *prompt[1:]]
 
 
 def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:
