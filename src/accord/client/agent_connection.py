@@ -7,12 +7,12 @@ refused before anything is sent.
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from msgspec import Raw
 
 from accord.client.agent_lifecycle import PROTOCOL_VERSION, Handshake
-from accord.client.client_options import ClientOptions, Deadlines, bounded, observe
+from accord.client.client_options import ClientOptions, Deadlines, ProtocolChoice, bounded, observe
 from accord.errors import (
     AuthRequired,
     ConnectionClosed,
@@ -48,6 +48,9 @@ from accord.wire.connection import Connection
 from accord.wire.envelope import connection_closed
 from accord.wire.transport import Transport, TransportEnd
 
+if TYPE_CHECKING:
+    from accord.wire.translation import TranslatingTransport
+
 T = TypeVar("T")
 
 
@@ -77,8 +80,9 @@ class InitializedConnection:
         self._result_readers: dict[str, Callable[[Raw], Any]] = {}
         self._limit = self.options.limits.request
         self._deadlines = Deadlines(self.options.clock, self._limit, setup.waiting_for_user)
+        self._translation = _translation(transport, self.options.protocol)
         self.rpc: Connection = Connection(
-            transport,
+            self._translation or transport,
             requests=setup.requests,
             notifications=setup.notifications,
             answer_invalid=False,
@@ -96,6 +100,11 @@ class InitializedConnection:
         """The agent's response to `initialize`."""
         assert self._handshake.response is not None, "initialize was answered"
         return self._handshake.response
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether the translation of another version sends events of `accord.session` in place of updates."""
+        return self._translation is not None and self._translation.takes_events
 
     @property
     def capabilities(self) -> AgentCapabilities:
@@ -223,6 +232,17 @@ class InitializedConnection:
         if report.kind in ("noise", "invalid"):
             self._handshake.add_noise(report.frame)
         observe(self.options, report)
+
+
+def _translation(transport: Transport, protocol: ProtocolChoice) -> "TranslatingTransport | None":
+    """What translates the messages of an agent that may speak version 2."""
+    if protocol == 1:
+        return None
+    if protocol not in (2, "auto"):
+        raise UsageError(f'protocol is 1, 2 or "auto", not {protocol!r}')
+    from accord.client.version_request import requesting
+
+    return requesting(transport, only=protocol == 2)
 
 
 def _kind_of(end: TransportEnd) -> type[ConnectionClosed]:

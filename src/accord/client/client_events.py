@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from accord.errors import ConnectionClosed
-from accord.schema import AuthAccount, AuthStatusResponse, AuthStatusUpdateNotification
-from accord.session import Event
+from accord.schema import UNSET, AuthAccount, AuthStatusResponse, AuthStatusUpdateNotification
+from accord.session import Event, TerminalChanged
+from accord.session.terminal_state import decode_output
 from accord.workspace.terminals import ExitStatus, OutputBuffer
 
 KnownAuthState: TypeAlias = Literal["authenticated", "unauthenticated", "not_required", "unknown"]
@@ -131,6 +132,15 @@ class TerminalView:
         """Add output."""
         self._buffer.feed(text.encode())
 
+    def append_bytes(self, data: bytes) -> str:
+        """Add output, and return it as text."""
+        self._buffer.feed(data)
+        return data.decode(errors="replace")
+
+    def clear(self) -> None:
+        """Remove all output."""
+        self._buffer = OutputBuffer(_MAX_TERMINAL_BYTES)
+
 
 class TerminalViews(dict[str, TerminalView]):
     """The terminals of a session by id. Show an id that is missing here as unavailable."""
@@ -143,6 +153,20 @@ class TerminalViews(dict[str, TerminalView]):
         """Add output, possibly before `terminal/create` was answered. A workspace calls this."""
         self.view(terminal_id).append(text)
         self._publish(TerminalPrinted(terminal_id, text))
+
+    def show(self, event: TerminalChanged) -> None:
+        """Show what a terminal of the agent reports."""
+        view = self.view(event.terminal_id)
+        if event.command:
+            view.command = event.command
+        if event.output is not UNSET:
+            view.clear()
+        for data in (event.output, event.append):
+            if data:
+                text = view.append_bytes(decode_output(data))
+                self._publish(TerminalPrinted(event.terminal_id, text))
+        if event.exit:
+            view.exit_status = ExitStatus(event.exit.exit_code, event.exit.signal)
 
     def view(self, terminal_id: str) -> TerminalView:
         """The view of this terminal, created on first use."""

@@ -71,6 +71,9 @@ class DialectReport:
     kind: Literal["dialect"] = "dialect"
 
 
+ProtocolChoice: TypeAlias = Literal["auto", 1, 2]
+"""The protocol version that a client asks for."""
+
 ClientReport: TypeAlias = ConnectionReport | DialectReport
 
 
@@ -94,6 +97,8 @@ class ClientOptions:
     strict: bool = False
     """Validate the agent's messages as sent, without the repairs of the dialect table."""
     features: ClientFeatures = field(default_factory=ClientFeatures)
+    protocol: ProtocolChoice = 1
+    """The protocol version: 1, 2, or "auto" for 2 if the agent speaks it, else 1. Version 2 is a draft."""
     observer: ClientObserver | None = None
     on_stderr: Callable[[str], None] | None = None
     """Is called with each line of the agent's stderr."""

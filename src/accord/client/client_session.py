@@ -229,6 +229,20 @@ class ClientSession:
         """
         self._core.cancel()
 
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Ask the agent to stop one tool call, which must be `cancellable`. Its end comes as an event."""
+        call = self.state.tool_calls.get(tool_call_id)
+        if call is None or not call.cancellable:
+            raise NotOffered(f"the tool call {tool_call_id!r} cannot be canceled alone; cancel the turn")
+        await self._core.cancel_item("tool_call/cancel", "toolCallId", tool_call_id)
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Ask the agent to stop the command of one of its terminals, which must be `cancellable`."""
+        terminal = self.state.terminals.get(terminal_id)
+        if terminal is None or not terminal.cancellable:
+            raise NotOffered(f"the terminal {terminal_id!r} cannot be canceled alone; cancel the turn")
+        await self._core.cancel_item("terminal/cancel", "terminalId", terminal_id)
+
     def events(self) -> EventStream[ClientEvent]:
         """Iterate over every event from now on, in turns and between them, until the session is closed."""
         return self._core.listeners.stream()

@@ -6,6 +6,7 @@ program; the `RemoteAgent` and its sessions stay.
 
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -13,7 +14,7 @@ from msgspec import Raw
 from accord.client import agent_connection, session_registry
 from accord.client.agent_handle import AgentEndpoint, AgentHandle
 from accord.client.client_events import AgentEvent, AuthStatus, auth_status
-from accord.client.client_options import ClientOptions
+from accord.client.client_options import ClientOptions, ProtocolChoice
 from accord.client.client_session import ClientSession
 from accord.client.event_stream import EventStream
 from accord.client.handlers import AgentCommand, ClientHandlers
@@ -70,6 +71,7 @@ def connect(
     tls: Tls | None = None,
     handlers: ClientHandlers | None = None,
     options: ClientOptions | None = None,
+    protocol: ProtocolChoice | None = None,
 ) -> "PendingAgent":
     """Start an agent and connect to its stdin and stdout, or connect to an agent at an address.
 
@@ -79,6 +81,8 @@ def connect(
     An address begins with `ws://` or `wss://` (WebSocket), `http://` or `https://` (streamable HTTP). `token`
     is sent as a bearer token (`#token=...` in the address is the same), `headers` adds HTTP headers, and
     `tls` is an SSL context or a file of certificates.
+
+    `protocol` is that of the options: 1, 2, or "auto" for version 2 (a draft) if the agent speaks it.
 
     Raises NeverStarted, HandshakeFailed or RequestTimeout on entry.
     """
@@ -90,6 +94,8 @@ def connect(
                 "connect takes the program and its arguments as separate strings, such as "
                 f"connect('some-agent', '--acp'); got {word!r}"
             )
+    if protocol is not None:
+        options = replace(options or ClientOptions(), protocol=protocol)
     program, *arguments = command
     if is_address(program):
         if arguments or cwd is not None or env is not None:

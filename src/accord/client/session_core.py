@@ -41,7 +41,8 @@ from accord.schema import (
     UnsetType,
 )
 from accord.schema.session_requests import OpeningResponse
-from accord.session import Event, SessionState, TurnCancelling, TurnEnded, TurnStarted
+from accord.session import Event, SessionState, TerminalChanged, TurnCancelling, TurnEnded, TurnStarted
+from accord.session.events import OWN_TAGS, own_event
 from accord.session.protocol_v1 import session_opened_event
 from accord.workspace.roots import Roots
 
@@ -270,6 +271,12 @@ class SessionCore:
         turn.cancel()
         self.publish(TurnCancelling())
 
+    async def cancel_item(self, method: str, name: str, id: str) -> None:
+        """Ask an agent in version 2 to stop one tool call or terminal."""
+        connection = await self.handle.ready()
+        params = {"sessionId": self.id, name: id}
+        await connection.call(f"{OWN_TAGS}{method}", params, read=lambda _: None, key=self.id)
+
     def _cancel_child(self, parent: "SessionCore") -> None:
         announced = parent.state.history.subagents.get(self.id)
         if announced is None or not announced.may_cancel:
@@ -317,6 +324,8 @@ class SessionCore:
     def receive(self, update: SessionUpdate | Unknown, size: int) -> None:
         """Apply an update of the agent from a message of `size` bytes, and pass the event on."""
         event = self.state.apply(update)  # pyright: ignore[reportArgumentType] - unknown updates pass through
+        if type(event) is Unknown and event.kind.startswith(OWN_TAGS):
+            event = self._translated_event(event)
         queues = self.listeners.queues
         if queues:
             size += EVENT_OVERHEAD
@@ -328,6 +337,15 @@ class SessionCore:
             self._child_changed(event)
         elif type(event) is Notice and not self._is_open and self.parent is None:
             self.handle.show_notice(self.id, event)
+
+    def _translated_event(self, update: Unknown) -> Event:
+        """The event that the translation of another version sent. An agent itself cannot send any."""
+        if not self.handle.connection.takes_events:
+            return update
+        event = self.state.apply(own_event(update))
+        if isinstance(event, TerminalChanged):
+            self.terminals.show(event)
+        return event
 
     def _child_changed(self, event: SubagentUpdate) -> None:
         self.handle.add_child(self, event.session_id)

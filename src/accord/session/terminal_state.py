@@ -28,6 +28,14 @@ class BackgroundItem(Record):
     """The id of the terminal, the tool call or the child session."""
 
 
+def decode_output(data: str) -> bytes:
+    """Decode base64; return nothing if it cannot be decoded."""
+    try:
+        return b64decode(data)
+    except (Error, ValueError):
+        return b""
+
+
 class TerminalState(Struct):
     """One terminal of the agent. The client only shows it."""
 
@@ -50,10 +58,7 @@ class TerminalState(Struct):
 
     def append_output(self, data: str) -> None:
         """Append base64 encoded bytes; nothing if they cannot be decoded."""
-        try:
-            self.output = (self.output + b64decode(data))[-MAX_OUTPUT:]
-        except (Error, ValueError):
-            return
+        self.output = (self.output + decode_output(data))[-MAX_OUTPUT:]
 
     @property
     def encoded_output(self) -> str:

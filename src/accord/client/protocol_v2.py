@@ -1,0 +1,526 @@
+"""Lets a client that speaks version 1 use an agent in version 2. Imported on first use.
+
+`ClientProtocolV2` translates the frames of one connection. Updates become those of version 1 where it has
+them, and events of `accord.session` otherwise. A prompt is answered when the session is idle again.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from msgspec import UNSET, Raw, Struct, structs
+
+from accord.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    RpcError,
+)
+from accord.schema import (
+    AvailableCommandsUpdate,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionConfigOption,
+    SessionConfigSelect,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    ToolCall,
+    ToolCallChange,
+    ToolCallUpdate,
+    Unknown,
+    UserMessageChunk,
+    v2,
+)
+from accord.schema.base import Mismatch
+from accord.schema.codec import NotJson, decode, encode, parse_json
+from accord.session.config_options_v2 import MODE, options_v1
+from accord.session.events import (
+    OWN_TAGS,
+    Event,
+    MessageChanged,
+    MessageChunk,
+    PlanChanged,
+    ToolCallChanged,
+)
+from accord.session.history_items import MessageKind
+from accord.session.protocol_v1 import updates_of
+from accord.session.protocol_v2 import commands_v1, events_of
+from accord.session.requests_v2 import permission_request_v1, servers_v2
+from accord.session.tool_calls import ToolCallState
+from accord.wire.envelope import (
+    ABSENT,
+    Envelope,
+    InvalidMessage,
+    Notification,
+    Request,
+    Success,
+    encode_failure,
+    parse_envelope,
+)
+from accord.wire.translation import TranslatingTransport
+from accord.wire.transport import Frame
+
+_TEXT: Final = rb'"content":\{"type":"text","text":"(?:[^"\\]|\\.)*"\}'
+_CHUNK_LINE: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
+    rb'"update":\{"sessionUpdate":"agent_(message|thought)_chunk",'
+    rb'(?:%s,"messageId":"([^"\\]+)"|"messageId":"([^"\\]+)",%s)\}\}\}' % (_TEXT, _TEXT)
+)
+"""A chunk that is the same in both versions. Nothing else passes unread."""
+_KINDS: Final[dict[bytes, MessageKind]] = {b"message": "agent", b"thought": "thought"}
+_CHUNK_KINDS: Final[dict[str, MessageKind]] = {
+    "user_message_chunk": "user",
+    "agent_message_chunk": "agent",
+    "agent_thought_chunk": "thought",
+}
+
+Answer = Callable[[Envelope], None]
+
+
+class SentPrompt(Struct):
+    """A prompt whose turn has not ended."""
+
+    id: Any
+    inserted: bool = False
+    message_id: str = ""
+    """The id of the message that the agent reported for it, or "" if there was none yet."""
+    idle: v2.SessionStateUpdate | None = None
+    """The end of the turn, if it came before the answer to the prompt."""
+
+
+class AgentSessionV2:
+    """What the translation must know of one session of the agent."""
+
+    def __init__(self) -> None:
+        self.prompts: list[SentPrompt] = []
+        self.options: list[SessionConfigOption] = []
+        self.messages: set[tuple[MessageKind, str]] = set()
+        self.calls: set[str] = set()
+
+    def forget(self) -> None:
+        """Forget the history, which is about to be replayed."""
+        self.messages.clear()
+        self.calls.clear()
+
+
+class ClientProtocolV2:
+    """Translates between an agent in version 2 and a client in version 1."""
+
+    def __init__(self, transport: TranslatingTransport) -> None:
+        transport.takes_events = True
+        self._transport = transport
+        self._sessions: dict[str, AgentSessionV2] = {}
+        self._answers: dict[Any, Answer] = {}
+        self._count = 0
+        self._requests: dict[str, Callable[[Any, Raw], None]] = {
+            "authenticate": lambda id, params: self._forward(id, "auth/login", params),
+            "logout": lambda id, params: self._forward(id, "auth/logout", params),
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/fork": self._fork,
+            "session/close": self._close,
+            "session/prompt": self._prompt,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_option,
+            f"{OWN_TAGS}tool_call/cancel": lambda id, params: self._forward(id, "tool_call/cancel", params),
+            f"{OWN_TAGS}terminal/cancel": lambda id, params: self._forward(id, "terminal/cancel", params),
+        }
+
+    # -- frames ----------------------------------------------------------------------------------------------
+
+    def receive(self, frame: Frame) -> None:
+        """Handle a frame of the agent."""
+        if not isinstance(frame, bytes):
+            self._transport.deliver(frame)
+            return
+        chunk = _CHUNK_LINE.fullmatch(frame)
+        if chunk is not None:
+            id = (chunk[3] or chunk[4]).decode()
+            self._session(chunk[1].decode()).messages.add((_KINDS[chunk[2]], id))
+            self._transport.deliver(frame)
+            return
+        if frame[:1] == b"[":
+            self._refuse(None, InvalidRequest("JSON-RPC batches are not supported"))
+            return
+        try:
+            envelope = parse_envelope(frame)
+        except InvalidMessage:
+            self._transport.deliver(frame)
+            return
+        if envelope.method is UNSET:
+            answer = self._answers.pop(envelope.id, None)
+            if answer is None:
+                self._transport.deliver(frame)
+            else:
+                answer(envelope)
+        elif envelope.method == "session/update" and envelope.id is UNSET:
+            self._receive_update(envelope, frame)
+        elif envelope.id is not UNSET:
+            self._receive_request(envelope, frame)
+        else:
+            self._transport.deliver(frame)
+
+    def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
+        id, method = envelope.id, cast(str, envelope.method)
+        if method == "session/request_permission":
+            try:
+                request = decode(v2.RequestPermissionRequest, envelope.params)
+            except Mismatch as error:
+                self._refuse(id, InvalidParams(f"Invalid params of {method}: {error}"))
+                return
+            self._count += 1
+            new_id = f"{OWN_TAGS}permission-{self._count}"
+            params = permission_request_v1(request, new_id)
+            self._transport.deliver(encode(Request(cast(Any, id), method, params)))
+        elif id is None or method.startswith(("fs/", "terminal/")):
+            error = (
+                InvalidRequest("The id is null") if id is None else MethodNotFound(data={"method": method})
+            )
+            self._refuse(id, error)
+        else:
+            self._transport.deliver(frame)
+
+    def send(self, frame: bytes) -> None:
+        """Handle a frame of the client."""
+        envelope = parse_envelope(frame)
+        id: Any = envelope.id
+        if envelope.method is UNSET:
+            self._transport.transmit(frame)
+        elif id is UNSET:
+            self._send_notification(envelope, frame)
+        else:
+            serve = self._requests.get(envelope.method)
+            if serve is None:
+                self._transport.transmit(frame)
+                return
+            try:
+                serve(id, envelope.params)
+            except (ValueError, NotJson) as error:
+                self._transport.deliver(encode_failure(id, InvalidParams(str(error))))
+
+    def _send_notification(self, envelope: Envelope, frame: bytes) -> None:
+        if envelope.method != "$/cancel_request":
+            self._transport.transmit(frame)
+            return
+        id = parse_json(envelope.params).get("requestId")
+        for session_id, session in self._sessions.items():
+            for prompt in session.prompts:
+                if prompt.id == id and prompt.inserted:
+                    self._notify_agent("session/cancel", {"sessionId": session_id})
+                    return
+        self._transport.transmit(frame)
+
+    def ended(self) -> None:
+        """The connection fails the open prompts."""
+
+    # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _refuse(self, id: Any, error: RpcError) -> None:
+        """Answer a request of the agent with an error."""
+        self._transport.transmit(encode_failure(id, error))
+
+    def _notify_agent(self, method: str, params: Any) -> None:
+        self._transport.transmit(encode(Notification(method, params)))
+
+    def _answer(self, id: Any, result: Any) -> None:
+        """Answer a request of the client."""
+        self._transport.deliver(encode(Success(id, result)))
+
+    def _fail(self, id: Any, error: Any) -> None:
+        self._transport.deliver(encode({"jsonrpc": "2.0", "id": id, "error": error}))
+
+    def _call(self, id: Any, method: str, params: Any, read: Callable[[Raw], None]) -> None:
+        """Call the agent under the client's own id; `read` handles the result, errors pass unchanged."""
+
+        def answer(envelope: Envelope) -> None:
+            if envelope.error is not ABSENT or envelope.result is ABSENT:
+                self._fail(
+                    id,
+                    {"code": -32603, "message": "No result"} if envelope.error is ABSENT else envelope.error,
+                )
+                return
+            try:
+                read(envelope.result)
+            except Mismatch as error:
+                problem = InternalError(f"{method}: the result cannot be read: {error}")
+                self._transport.deliver(encode_failure(id, problem))
+
+        self._answers[id] = answer
+        self._transport.transmit(encode(Request(id, method, params)))
+
+    def _forward(self, id: Any, method: str, params: Raw) -> None:
+        """Call a method that only has another name."""
+        self._transport.transmit(encode(Request(id, method, {} if params is ABSENT else params)))
+
+    def _session(self, session_id: str) -> AgentSessionV2:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = AgentSessionV2()
+        return session
+
+    def _deliver_update(self, session_id: str, update: Any) -> None:
+        params = {"sessionId": session_id, "update": update}
+        self._transport.deliver(encode(Notification("session/update", params)))
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
+    def _new(self, id: Any, params: Raw) -> None:
+        request = _opening(v2.NewSessionRequest, decode(NewSessionRequest, params))
+
+        def read(result: Raw) -> None:
+            response = decode(v2.NewSessionResponse, result)
+            options = self._opened(response.session_id, response)
+            self._answer(id, NewSessionResponse(response.session_id, UNSET, options, meta=response.meta))
+            self._report_commands(response.session_id, response)
+
+        self._call(id, "session/new", request, read)
+
+    def _fork(self, id: Any, params: Raw) -> None:
+        request = _opening(v2.ForkSessionRequest, decode(ForkSessionRequest, params))
+
+        def read(result: Raw) -> None:
+            response = decode(v2.ForkSessionResponse, result)
+            options = self._opened(response.session_id, response)
+            self._answer(id, ForkSessionResponse(response.session_id, UNSET, options, meta=response.meta))
+            self._report_commands(response.session_id, response)
+
+        self._call(id, "session/fork", request, read)
+
+    def _load(self, id: Any, params: Raw) -> None:
+        request = _opening(v2.ResumeSessionRequest, decode(LoadSessionRequest, params))
+        request.replay_from = v2.ReplayFromStart()
+        self._session(request.session_id).forget()
+        self._reopen(id, request, LoadSessionResponse)
+
+    def _resume(self, id: Any, params: Raw) -> None:
+        request = _opening(v2.ResumeSessionRequest, decode(ResumeSessionRequest, params))
+        self._reopen(id, request, ResumeSessionResponse)
+
+    def _reopen(self, id: Any, request: v2.ResumeSessionRequest, kind: Callable[..., Any]) -> None:
+        def read(result: Raw) -> None:
+            response = decode(v2.ResumeSessionResponse, result)
+            options = self._opened(request.session_id, response)
+            self._answer(id, kind(UNSET, options, meta=response.meta))
+            self._report_commands(request.session_id, response)
+
+        self._call(id, "session/resume", request, read)
+
+    def _opened(self, session_id: str, response: Any) -> Any:
+        session = self._session(session_id)
+        if response.config_options is UNSET:
+            return UNSET
+        session.options = options_v1(response.config_options)
+        return session.options
+
+    def _report_commands(self, session_id: str, response: Any) -> None:
+        if response.available_commands:
+            commands = AvailableCommandsUpdate(commands_v1(response.available_commands))
+            self._deliver_update(session_id, commands)
+
+    def _close(self, id: Any, params: Raw) -> None:
+        session_id = parse_json(params).get("sessionId")
+
+        def answer(envelope: Envelope) -> None:
+            self._sessions.pop(session_id, None)
+            error = None if envelope.error is ABSENT else parse_json(envelope.error)
+            if error is not None and error.get("code") != -32002:  # closing what is closed succeeds
+                self._fail(id, error)
+            else:
+                self._answer(id, {})
+
+        self._answers[id] = answer
+        self._transport.transmit(encode(Request(id, "session/close", params)))
+
+    def _set_mode(self, id: Any, params: Raw) -> None:
+        request = decode(SetSessionModeRequest, params)
+        options = self._session(request.session_id).options
+        mode = next(
+            (item for item in options if isinstance(item, SessionConfigSelect) and item.category == MODE),
+            None,
+        )
+        if mode is None:
+            raise ValueError("the session has no option for the mode")
+        change = v2.SetSessionConfigOptionRequest(request.session_id, mode.id, "id", request.mode_id)
+        self._call(
+            id, "session/set_config_option", change, lambda result: self._mode_set(id, request, result)
+        )
+
+    def _mode_set(self, id: Any, request: SetSessionModeRequest, result: Raw) -> None:
+        options = self._options_set(request.session_id, result)
+        self._deliver_update(
+            request.session_id, {"sessionUpdate": "config_option_update", "configOptions": options}
+        )
+        self._answer(id, {})
+
+    def _set_option(self, id: Any, params: Raw) -> None:
+        request = decode(SetSessionConfigOptionRequest, params)
+        kind = "boolean" if isinstance(request.value, bool) else "id"
+        change = v2.SetSessionConfigOptionRequest(
+            request.session_id, request.config_id, kind, request.value, meta=request.meta
+        )
+
+        def read(result: Raw) -> None:
+            options = self._options_set(request.session_id, result)
+            self._answer(id, SetSessionConfigOptionResponse(options))
+
+        self._call(id, "session/set_config_option", change, read)
+
+    def _options_set(self, session_id: str, result: Raw) -> list[SessionConfigOption]:
+        options = options_v1(decode(v2.SetSessionConfigOptionResponse, result).config_options)
+        self._session(session_id).options = options
+        return options
+
+    # -- prompts ---------------------------------------------------------------------------------------------
+
+    def _prompt(self, id: Any, params: Raw) -> None:
+        session_id = decode(PromptRequest, params).session_id
+        session = self._session(session_id)
+        prompt = SentPrompt(id)
+        session.prompts.append(prompt)
+
+        def answer(envelope: Envelope) -> None:
+            if envelope.error is not ABSENT or envelope.result is ABSENT:
+                session.prompts.remove(prompt)
+                self._fail(id, _prompt_error(envelope))
+                return
+            prompt.inserted = True
+            message_id = _message_id(envelope.result)
+            if prompt.idle is not None and message_id in (None, prompt.message_id):
+                self._end_prompt(session, prompt, prompt.idle)
+            prompt.idle = None
+
+        self._answers[id] = answer
+        self._transport.transmit(encode(Request(id, "session/prompt", params)))
+
+    def _user_message(self, session: AgentSessionV2, message_id: str) -> None:
+        """Assign a new user message to the first prompt that waits for its own."""
+        for prompt in session.prompts:
+            if prompt.message_id == message_id:
+                return
+            if not prompt.message_id:
+                prompt.message_id = message_id
+                return
+
+    def _idle(self, session: AgentSessionV2, update: v2.SessionStateUpdate) -> None:
+        for prompt in list(session.prompts):
+            if prompt.inserted:
+                self._end_prompt(session, prompt, update)
+            elif prompt.message_id:
+                prompt.idle = update
+
+    def _end_prompt(self, session: AgentSessionV2, prompt: SentPrompt, update: v2.SessionStateUpdate) -> None:
+        session.prompts.remove(prompt)
+        reason: Any = update.stop_reason or "end_turn"
+        if reason == "error":
+            error = update.error or v2.Error(InternalError.default_code, "The turn failed")
+            self._fail(prompt.id, error)
+        else:
+            self._answer(prompt.id, PromptResponse(reason, update.usage or UNSET))
+
+    # -- updates ---------------------------------------------------------------------------------------------
+
+    def _receive_update(self, envelope: Envelope, frame: bytes) -> None:
+        try:
+            notification = decode(v2.UpdateSessionNotification, envelope.params)
+        except Mismatch:
+            self._transport.deliver(frame)  # the connection reports that it cannot be read
+            return
+        session_id = notification.session_id
+        session = self._session(session_id)
+        update: Any = notification.update
+        if isinstance(update, Unknown) and update.kind.startswith(OWN_TAGS):
+            return  # only this program itself sends events in place of updates
+        if isinstance(update, v2.ConfigOptionUpdate):
+            session.options = options_v1(update.config_options)
+        for event in events_of(update):
+            for item in self._inner_updates(session, event):
+                self._deliver_update(session_id, item)
+        if isinstance(update, v2.SessionStateUpdate) and update.state == "idle":
+            self._idle(session, update)
+
+    def _inner_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
+        """An event as updates of version 1, or as itself if they cannot express it."""
+        match event:
+            case MessageChanged():
+                return self._message(session, event)
+            case ToolCallChanged():
+                return [_tool_call(session, event)]
+            case PlanChanged():
+                return list(updates_of(event))
+            case _ if isinstance(event, MessageChunk):
+                self._note_message(session, event)
+                return [event]
+            case _:
+                return [event]
+
+    def _note_message(self, session: AgentSessionV2, chunk: MessageChunk) -> None:
+        kind = _CHUNK_KINDS[str(type(chunk).__struct_config__.tag)]
+        message_id = chunk.message_id or ""
+        if (kind, message_id) not in session.messages:
+            session.messages.add((kind, message_id))
+            if isinstance(chunk, UserMessageChunk):
+                self._user_message(session, message_id)
+
+    def _message(self, session: AgentSessionV2, event: MessageChanged) -> list[Any]:
+        """A new message is sent in chunks, as in version 1; a change of a known one as an event."""
+        key = (event.kind, event.message_id or "")
+        if key in session.messages:
+            return [event]
+        if event.content:
+            session.messages.add(key)
+            if event.kind == "user":
+                self._user_message(session, key[1])
+        return list(updates_of(event))
+
+
+def _tool_call(session: AgentSessionV2, event: ToolCallChanged) -> Any:
+    """A tool call as an update of version 1 if that says the same."""
+    patch = event.patch
+    new = patch.tool_call_id not in session.calls
+    session.calls.add(patch.tool_call_id)
+    plain = not event.append and not event.mark and event.cancellable is UNSET
+    if not plain or None in (getattr(patch, name) for name in ToolCallUpdate.__struct_fields__):
+        return structs.replace(event, announce=new, call=ToolCallState(""))
+    members: dict[str, Any] = structs.asdict(patch)
+    if not new:
+        return ToolCallChange(**members)
+    members["title"] = patch.title or patch.name or patch.tool_call_id
+    return ToolCall(**members)
+
+
+def _message_id(result: Raw) -> str | None:
+    """The id in the answer to a prompt; None in older drafts."""
+    try:
+        return decode(v2.PromptResponse, result).message_id
+    except Mismatch:
+        return None
+
+
+def _prompt_error(envelope: Envelope) -> Any:
+    if envelope.error is ABSENT:
+        return {"code": InternalError.default_code, "message": "No result"}
+    return envelope.error
+
+
+def _opening(kind: Any, request: Any) -> Any:
+    members: dict[str, Any] = {
+        "cwd": request.cwd,
+        "mcp_servers": servers_v2(request.mcp_servers) or UNSET,
+        "additional_directories": request.additional_directories,
+        "system_prompt": request.system_prompt,
+        "meta": request.meta,
+    }
+    if hasattr(request, "session_id"):
+        members["session_id"] = request.session_id
+    return kind(**members)
