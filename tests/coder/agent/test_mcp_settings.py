@@ -273,6 +273,8 @@ async def test_sign_in_with_a_pasted_return_address(harness: AgentHarness) -> No
             [address] = [line for line in shown.splitlines() if line.startswith("http")]
             async with httpx2.AsyncClient(trust_env=False) as browser:
                 returned = (await browser.get(address)).headers["location"]
+            forged = f"{returned.partition('?')[0]}?code=stolen&state=forged"
+            assert "No sign-in waits" in await reply(client, session, f"/mcp login web {forged}")
             assert "Signed in to `web`" in await reply(client, session, f"/mcp login web {returned}")
             assert "No sign-in waits" in await reply(client, session, f"/mcp login web {returned}")
 

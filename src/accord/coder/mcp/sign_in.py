@@ -5,6 +5,7 @@ The flow starts only when the user asks for it with `/mcp login`. `oauth.py` con
 
 import asyncio
 import contextlib
+import hmac
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ class McpSignIn:
         """Set while the user wants to sign in."""
         self.is_waiting: bool = False
         """Whether the user is signing in now: no time limit of the connection counts."""
+        self._state = ""
+        """The secret in the address of the page, which only the page returns."""
         self._returned: asyncio.Future[SignInReturn] | None = None
         self._listener: asyncio.Server | None = None
 
@@ -51,6 +54,7 @@ class McpSignIn:
         if self.show is None:
             raise McpServerFailure("it needs you to sign in: type `/mcp login NAME`")
         self._returned = asyncio.get_running_loop().create_future()
+        self._state = parse_qs(urlsplit(address).query).get("state", [""])[0]
         self.is_waiting = True
         # Without a listener the user can still paste the address that the browser shows.
         with contextlib.suppress(OSError):
@@ -67,12 +71,18 @@ class McpSignIn:
         return self._returned.result()
 
     def take_return(self, address: str) -> bool:
-        """Take the address that the page returned to. Returns whether a sign-in waits for it."""
+        """Take the address that the page returned to. Returns whether a sign-in waits for it.
+
+        Another page of the browser could open such an address, too, but does not know the state.
+        """
         if self._returned is None or self._returned.done():
             return False
         try:
             query = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
         except ValueError:
+            return False
+        default = self._state if "error" in query else ""  # some servers leave it out of an error
+        if not hmac.compare_digest(query.get("state", default).encode(), self._state.encode()):
             return False
         if "error" in query:
             reason = query.get("error_description") or query["error"]
