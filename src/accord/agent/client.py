@@ -4,11 +4,14 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from logging import Logger, getLogger
 from os import PathLike
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
@@ -221,7 +224,7 @@ class ClientPeer:
             known = request("client", method)
             assert known is not None, f"{method} is not a method of a client"
             read = self._result_readers[method] = self.reader.result_reader(known)
-        return self.connection.request(method, params, key=key, read=read)
+        return self.connection.request(method, _in_trace(params), key=key, read=read)
 
     def require(self, offered: bool, what: str) -> None:
         """Raise NotOffered unless the client offers a capability."""
@@ -232,6 +235,16 @@ class ClientPeer:
     def _task_failed(self, error: BaseException) -> None:
         if self.connection.end is None or not isinstance(error, ConnectionClosed):
             LOG.error("a task of the agent failed", exc_info=error)
+
+
+def _in_trace(params: Any) -> Any:
+    """The parameters with the trace of the caller in their `_meta`, if telemetry is on.
+
+    Agents that do not use telemetry do not load its module.
+    """
+    telemetry = sys.modules.get("accord.telemetry")
+    trace: dict[str, Any] = {} if telemetry is None else telemetry.injected()
+    return replace(params, meta={**(params.meta or {}), **trace}) if trace else params
 
 
 def run_callback(callback: Callable[[], object]) -> None:

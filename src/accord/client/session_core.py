@@ -101,19 +101,34 @@ class SessionSetup:
     def load_request(self, session_id: str) -> LoadSessionRequest:
         """The parameters of `session/load`."""
         return LoadSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
+            session_id,
+            self.cwd,
+            list(self.mcp_servers),
+            self._directories,
+            self.system_prompt or UNSET,
+            meta=telemetry.injected() or UNSET,
         )
 
     def resume_request(self, session_id: str) -> ResumeSessionRequest:
         """The parameters of `session/resume`."""
         return ResumeSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
+            session_id,
+            self.cwd,
+            list(self.mcp_servers),
+            self._directories,
+            self.system_prompt or UNSET,
+            meta=telemetry.injected() or UNSET,
         )
 
     def fork_request(self, session_id: str) -> ForkSessionRequest:
         """The parameters of `session/fork`."""
         return ForkSessionRequest(
-            session_id, self.cwd, list(self.mcp_servers), self._directories, self.system_prompt or UNSET
+            session_id,
+            self.cwd,
+            list(self.mcp_servers),
+            self._directories,
+            self.system_prompt or UNSET,
+            meta=telemetry.injected() or UNSET,
         )
 
     @property

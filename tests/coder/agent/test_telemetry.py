@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, configure, use
+from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 from tests.gateway.gateway_harness import gateway_harness, open_session
 
 from accord import telemetry
@@ -161,6 +161,19 @@ async def test_the_client_sends_its_context(recorded: Recorded) -> None:
         f"{span.context.trace_id:032x}",
         f"{span.context.span_id:016x}",
     ]
+
+
+async def test_requests_of_the_agent_carry_the_context(harness: AgentHarness, recorded: Recorded) -> None:
+    configure(harness, SANDBOX_OFF)
+    model = ScriptedModel([use("bash", command="true")])
+    async with harness.client(model=model) as client:
+        id = client.prompt(await client.new_session(harness.cwd), "go")
+        question = await client.asked("session/request_permission")
+        choose(client, question, "allow_once")
+        await client.turn_of(id)
+    tool = recorded.spans["execute_tool bash"].context
+    sent = question["params"]["_meta"]["traceparent"].split("-")
+    assert sent[1:3] == [f"{tool.trace_id:032x}", f"{tool.span_id:016x}"]
 
 
 MCP_SERVER = """
