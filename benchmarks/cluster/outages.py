@@ -129,7 +129,7 @@ async def lost_leader(cluster: Cluster) -> Figures:
         figures[f"stream leader, {name}: longest silence of a writer, s"] = await _silence(
             cluster, damage, heal
         )
-        await _until_ready(cluster.node("c"))
+        await _until_working(cluster)
     return figures
 
 
@@ -152,6 +152,7 @@ async def lost_majority(cluster: Cluster) -> Figures:
         cluster.start_server(number)
     await _until_ready(node)
     ready = time.perf_counter() - began
+    await _until_working(cluster)
     return {
         "two of three servers killed: the node ends its connections after, s": gave_up,
         "they are back: the node is ready after, s": ready,
@@ -172,6 +173,19 @@ async def lost_front(cluster: Cluster) -> Figures:
     for one in (client, watching, back):
         one.close()
     return {"node of the client killed: connected and loaded elsewhere after, ms": took * 1e3}
+
+
+async def _until_working(cluster: Cluster) -> None:
+    """Wait until a node opens sessions again: all streams have a leader."""
+    while True:
+        await _until_ready(cluster.node("c"))
+        try:
+            client, _ = await new_session(cluster, cluster.node("c"))
+        except (AssertionError, ConnectionError):
+            await asyncio.sleep(0.5)
+        else:
+            client.close()
+            return
 
 
 async def _until_ready(server: Server) -> None:

@@ -58,10 +58,8 @@ async def new_shared_token(server: RunningServer, prefix: str) -> str:
 
 
 @asynccontextmanager
-async def client(
-    node: GatewayProcess, token: str, options: accord.ClientOptions | None = None
-) -> AsyncGenerator[Any]:
-    async with accord.connect(node.websocket, token=token, options=options) as agent:
+async def client(node: GatewayProcess, token: str, **more: Any) -> AsyncGenerator[Any]:
+    async with accord.connect(node.websocket, token=token, **more) as agent:
         yield agent
 
 
@@ -82,6 +80,38 @@ async def test_clients_of_two_nodes_share_a_session(server: RunningServer, tmp_p
                 loaded = await agent.load_session(first.id, tmp_path)
                 texts = [message.text for message in loaded.state.messages]
                 assert texts == ["count 3", "0 1 2 ", "count 500", answer.text, "count 1", "0 "]
+        await _answer_elsewhere_after_a_front_was_killed(a, b, token, first.id, tmp_path)
+
+
+async def _answer_elsewhere_after_a_front_was_killed(
+    a: GatewayProcess, b: GatewayProcess, token: str, session_id: str, folder: Path
+) -> None:
+    """The turn and its question outlast the node of the client that began it."""
+    asked = asyncio.Event()
+
+    async def never_answer(request: accord.PermissionRequest) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with client(b, token, handlers=accord.ClientHandlers(permissions=never_answer)) as at_b:
+        session = await at_b.load_session(session_id, folder)
+        turn = asyncio.ensure_future(session.ask("ask"))
+        await asyncio.wait_for(asked.wait(), PATIENCE)
+        b.signal(signal.SIGKILL)
+        with pytest.raises(ConnectionClosed):
+            await turn
+
+    async def allow(request: accord.PermissionRequest) -> str:
+        return request.options[0].option_id
+
+    async with (
+        client(a, token, handlers=accord.ClientHandlers(permissions=allow)) as at_a,
+        asyncio.timeout(PATIENCE),
+    ):
+        loaded = await at_a.load_session(session_id, folder)
+        async for _ in loaded.events():
+            if loaded.state.messages[-1].text == "allowed":
+                break
 
 
 async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServer, tmp_path: Path) -> None:
@@ -127,7 +157,7 @@ async def test_a_paused_node_kills_its_agents_when_it_wakes(server: RunningServe
     with node(server, home, prefix, "b", **shared) as b, node(server, home, prefix, "a", **shared) as a:
         notices: list[str] = []
         options = accord.ClientOptions(on_notice=lambda _, notice: notices.append(notice.title))
-        async with client(b, token, options) as at_b, client(a, token) as at_a:
+        async with client(b, token, options=options) as at_b, client(a, token) as at_a:
             first = await at_a.new_session(project)
             old_agent = int((await first.ask("pid")).text)
             turn = asyncio.ensure_future(first.ask("wait"))
