@@ -109,9 +109,9 @@ async def _answer_elsewhere_after_a_front_was_killed(
         asyncio.timeout(PATIENCE),
     ):
         loaded = await at_a.load_session(session_id, folder)
-        async for _ in loaded.events():
-            if loaded.state.messages[-1].text == "allowed":
-                break
+        events = loaded.events()
+        while loaded.state.messages[-1].text != "allowed":
+            await anext(events)
 
 
 async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServer, tmp_path: Path) -> None:
