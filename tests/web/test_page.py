@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, accord, running_gateway
+from tests.gateway.notifications.receiver import new_certificate
 from tests.requirements import need_node
 from tests.web.screenshots import IMAGES, SCREENSHOTS
 
@@ -29,6 +30,8 @@ SCENARIOS = (
     "two tabs on one session",
     "lost connection",
     "installed page without a connection",
+    "notifications on a phone",
+    "notifications on a tablet",
     "accessibility and keyboard",
     "images, links, forms and a forgotten connection",
     "hostile content",
@@ -91,16 +94,30 @@ def test_every_screenshot_exists_and_is_in_the_guide() -> None:
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Of the push service, with its key."""
+    return new_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
+) -> Iterator[GatewayProcess]:
+    """A gateway that trusts the push service of the tests."""
     _need_page()
     home = tmp_path_factory.mktemp("home")
     programs = tmp_path_factory.mktemp("bin")
     (programs / "gh").write_text("#!/bin/sh\necho https://example.com/pull/7\n", "utf-8")
     (programs / "gh").chmod(0o755)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    with running_gateway(
-        home, "accord", "--no-qr", "--log", str(home / "log"), ACCORD_MODEL="rehearsal", PATH=path
-    ) as running:
+    (home / "config").mkdir()
+    settings = {"notifications": {"allowHosts": ["127.0.0.1"], "delay": 0}}
+    (home / "config" / "serve.json").write_text(json.dumps(settings))
+    variables = {
+        "ACCORD_MODEL": "rehearsal",
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "SSL_CERT_FILE": str(certificate[0]),
+    }
+    with running_gateway(home, "accord", "--no-qr", "--log", str(home / "log"), **variables) as running:
         yield running
         running.signal()
         running.end()
@@ -140,9 +157,13 @@ def browser() -> Iterator[Browser]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenario_in_browser(
-    scenario: str, browser: Browser, gateway: GatewayProcess, tmp_path: Path
+    scenario: str,
+    browser: Browser,
+    gateway: GatewayProcess,
+    certificate: tuple[Path, Path],
+    tmp_path: Path,
 ) -> None:
-    browser.run(scenario, gateway, tmp_path)
+    browser.run(scenario, gateway, tmp_path, certificate=list(map(str, certificate)))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ const FLAGS = [
   "--disable-dev-shm-usage",
 ];
 /** Long, for busy machines. Scenarios that work never wait that long. */
-const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 300_000);
+export const TIMEOUT_MS = Number(process.env["ACCORD_E2E_PATIENCE"] ?? 300_000);
 
 /** Starts Chromium, which several tests may use. */
 export function startBrowser(executablePath) {
@@ -32,13 +32,15 @@ export class BrowserTest {
   pages = [];
   contexts = [];
 
-  constructor(browser, { link, folder, readOnlyToken, revokeCommand, killCommand }) {
+  constructor(browser, { link, folder, readOnlyToken, revokeCommand, killCommand, certificate }) {
     this.browser = browser;
     this.link = link;
     this.folder = folder;
     this.readOnlyToken = readOnlyToken;
     this.revokeCommand = revokeCommand;
     this.killCommand = killCommand;
+    /** The files of the certificate and the key of a server that the gateway trusts. */
+    this.certificate = certificate;
   }
 
   async open() {
@@ -49,12 +51,14 @@ export class BrowserTest {
   async close() {
     for (const context of this.contexts) await context.close();
     this.proxy?.close();
+    this.pushService?.close();
     this.mockGateway?.close();
   }
 
   /** A browser context with its own cookies and storage. */
-  async newContext() {
-    const context = await this.browser.newContext({ viewport: { width: 1280, height: 800 } });
+  async newContext(options = {}) {
+    const viewport = { width: 1280, height: 800 };
+    const context = await this.browser.newContext({ viewport, ...options });
     context.setDefaultTimeout(TIMEOUT_MS);
     this.contexts.push(context);
     return context;

@@ -7,10 +7,17 @@ import { createInterface } from "node:readline";
 import { BrowserTest, startBrowser } from "./browser-test.mjs";
 import { CLUSTER_SCENARIOS } from "./cluster-scenarios.mjs";
 import { FAILURE_SCENARIOS } from "./failure-scenarios.mjs";
+import { PHONE_SCENARIOS } from "./phone-scenarios.mjs";
 import { REVIEW_SCENARIOS } from "./review-scenarios.mjs";
 import { SCENARIOS } from "./scenarios.mjs";
 
-const scenarios = { ...SCENARIOS, ...FAILURE_SCENARIOS, ...CLUSTER_SCENARIOS, ...REVIEW_SCENARIOS };
+const scenarios = {
+  ...SCENARIOS,
+  ...FAILURE_SCENARIOS,
+  ...CLUSTER_SCENARIOS,
+  ...PHONE_SCENARIOS,
+  ...REVIEW_SCENARIOS,
+};
 const executable = process.argv[2];
 if (!executable) {
   console.error("usage: node e2e/run.mjs CHROMIUM");

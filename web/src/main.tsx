@@ -1,6 +1,7 @@
 /** Starts the page. Removes the token from the address before it does anything else. */
 import { render } from "preact";
 import { chooseLanguage } from "./messages/messages.ts";
+import { followNotifications } from "./state/device-notifications.ts";
 import { Gateway } from "./state/gateway.ts";
 import { revealHiddenEverywhere } from "./text/untrusted-text.ts";
 import { App } from "./ui/App.tsx";
@@ -13,6 +14,7 @@ revealHiddenEverywhere();
 const root = document.getElementById("page");
 if (root) render(<App gateway={gateway} />, root);
 void chooseLanguage();
+followNotifications();
 void gateway.start(token);
 
 // The page can be installed, and opens without a connection. Browsers allow that only over TLS and on loopback.

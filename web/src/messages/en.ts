@@ -95,12 +95,34 @@ export const en = {
 
   "inbox.title": "Inbox",
   "inbox.notify": "Notify me",
-  "inbox.blocked": "Notifications are blocked in the settings of this browser.",
+  "inbox.answered": "This question was answered already, or its turn has ended.",
   "inbox.empty": "No agent is waiting for you.",
   "inbox.count": "{count} waiting for you",
   "inbox.waiting": "{agent} is waiting for you",
   "inbox.announcement": "{agent} is waiting for you: {summary}",
   "inbox.usesTool": "asks to use a tool",
+
+  "notifications.title": "Notifications on this device",
+  "notifications.about":
+    "They also arrive while the page is closed. They say only that a session waits or is done, nothing of its content.",
+  "notifications.waits": "An agent waits for me",
+  "notifications.done": "A session is done",
+  "notifications.sendTest": "Send a test",
+  "notifications.testSent": "The test was sent. It should arrive within seconds.",
+  "notifications.insecure":
+    "This device needs an encrypted connection for notifications: start `accord serve` with a certificate that it trusts.",
+  "notifications.unsupported": "This browser offers no notifications for pages.",
+  "notifications.needsInstalling":
+    "Add the page to the home screen first: Share, then Add to Home Screen. Open it from there.",
+  "notifications.blocked":
+    "Notifications are blocked. Allow them for this page in the settings of the browser.",
+  "notifications.waitsText": "A session asks for permission.",
+  "notifications.asksText": "A session has a question for you.",
+  "notifications.doneText": "A session is done.",
+  "notifications.failedText": "A turn has failed.",
+  "notifications.testText": "Notifications work.",
+  "notifications.allow": "Allow…",
+  "notifications.reject": "Reject…",
 
   "session.searching": "Looking for the session…",
   "session.notFound": "Session not found",

@@ -12,6 +12,7 @@ import { ConnectionPool, type AgentConnection, type ConnectionListener } from ".
 import { AccessDenied, login, logout } from "../wire/browser-login.ts";
 import * as extension from "../wire/extension-methods.ts";
 import type { ConnectionState } from "../wire/resumable-socket.ts";
+import { closeAnswered, DeviceNotifications } from "./device-notifications.ts";
 import { Inbox, notify, requestKey, requestSummary, type PendingRequest } from "./pending-requests.ts";
 import { clearStoredTexts, type Prompt } from "./prompt-queue.ts";
 import { Session, type SessionAddress } from "./session.ts";
@@ -34,6 +35,7 @@ export class Gateway implements ConnectionListener {
   readonly sessions = signal<readonly extension.ListedSession[]>([]);
   /** Where the list of sessions goes on; null if all are loaded. */
   readonly moreSessions = signal<string | null>(null);
+  readonly notifications = new DeviceNotifications();
   /** The latest message for screen readers. */
   readonly announcement = signal("");
   private readonly inbox = new Inbox((id, result) => this.call("inbox/answer", { id, result }));
@@ -90,6 +92,7 @@ export class Gateway implements ConnectionListener {
   }
 
   async signOut(): Promise<void> {
+    await this.notifications.signOut();
     await logout().catch(() => undefined);
     clearStoredTexts();
     location.hash = "";
@@ -99,6 +102,12 @@ export class Gateway implements ConnectionListener {
   announce = (text: string): void => {
     this.announcement.value = text;
   };
+
+  /** The request with this id in the inbox, also if it came by our own connection. */
+  findRequest(inboxId: string): PendingRequest | undefined {
+    const key = this.inbox.keyOf(inboxId);
+    return this.requests.value.find((request) => request.key === key);
+  }
 
   /** Returns the open session at an address. Opens and attaches to it first if necessary. */
   openSession(address: SessionAddress): Session {
@@ -285,11 +294,12 @@ export class Gateway implements ConnectionListener {
   inboxAdded(item: extension.InboxItem): void {
     const summary = this.inbox.add(item);
     this.announce(t("inbox.announcement", { agent: item.agent, summary }));
-    notify(item, summary);
+    if (!this.notifications.events.value.includes("waits")) notify(item, summary);
   }
 
   inboxRemoved(id: string): void {
     this.inbox.remove(id);
+    void closeAnswered((open) => this.inbox.has(open));
   }
 
   permissionRequested(
@@ -414,6 +424,8 @@ export class Gateway implements ConnectionListener {
       if (listed || this.moreSessions.value === null) session.applyActivity(listed?.state ?? "idle");
     }
     this.inbox.replace(extension.readList(inbox["items"], extension.readInboxItem));
+    void closeAnswered((open) => this.inbox.has(open));
+    void this.notifications.load();
   }
 
   /** Adds a page of the list to the sessions that are known; those are newer. */

@@ -64,6 +64,16 @@ export class Inbox {
     return this.items.value.size === 0;
   }
 
+  has(id: string): boolean {
+    return this.items.value.has(id);
+  }
+
+  /** The key of the item with this id. */
+  keyOf(id: string): string | undefined {
+    const item = this.items.value.get(id);
+    return item && itemKey(item);
+  }
+
   replace(items: readonly InboxItem[]): void {
     this.items.value = new Map(items.map((item) => [item.id, item]));
     this.answeredKeys.value = new Set();
@@ -116,22 +126,9 @@ export class Inbox {
   }
 }
 
-type NotificationState = "granted" | "denied" | "default" | "unsupported";
-
-/** Whether this browser may show notifications. */
-export const notificationState = signal<NotificationState>(
-  "Notification" in globalThis ? Notification.permission : "unsupported",
-);
-
-export async function requestNotifications(): Promise<void> {
-  if (notificationState.value !== "unsupported") {
-    notificationState.value = await Notification.requestPermission();
-  }
-}
-
-/** Shows a browser notification if the page is hidden. */
+/** Shows a notification of the open page if it is hidden, for browsers that get none by Web Push. */
 export function notify(item: InboxItem, text: string): void {
-  if (notificationState.value !== "granted" || !document.hidden) return;
+  if (!("Notification" in globalThis) || Notification.permission !== "granted" || !document.hidden) return;
   const title = revealHidden(item.title ?? t("inbox.waiting", { agent: item.agent }));
   try {
     const notification = new Notification(title, { body: revealHidden(text).slice(0, 200), tag: item.id });

@@ -4,6 +4,7 @@
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
+import { showBadge } from "../state/device-notifications.ts";
 import { GatewayContext, useGateway, type Gateway } from "../state/gateway.ts";
 import { revealHidden } from "../text/untrusted-text.ts";
 import { ErrorView } from "./elements.tsx";
@@ -101,7 +102,7 @@ function MainPane() {
   const gateway = useGateway();
   const current = route.value;
   if (current.page === "new" && !gateway.readOnly.value) return <NewSession />;
-  if (current.page === "inbox") return <Inbox />;
+  if (current.page === "inbox") return <Inbox request={current.request} />;
   if (current.page === "home" || current.page === "new") {
     return (
       <main class="empty-state">
@@ -188,6 +189,10 @@ function PageStatus() {
       : current.page === "home"
         ? ""
         : t(PAGE_TITLES[current.page]);
+  const isReady = gateway.phase.value === "ready";
+  useEffect(() => {
+    if (isReady) showBadge(pending);
+  }, [isReady, pending]);
   useEffect(() => {
     const count = pending > 0 ? `(${pending}) ` : "";
     document.title = `${count}${name ? `${revealHidden(name).slice(0, 80)} · ` : ""}${t("app.name")}`;

@@ -1,19 +1,26 @@
 /** The inbox: the pending requests of all sessions, which users can answer here. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
-import { notificationState, requestNotifications, type PendingRequest } from "../state/pending-requests.ts";
+import type { PendingRequest } from "../state/pending-requests.ts";
 import { Session } from "../state/session.ts";
 import { baseName, relativeTime } from "../text/format.ts";
 import { Icon } from "./elements.tsx";
 import { routeHash } from "./navigation.ts";
+import { NotificationSettings } from "./NotificationSettings.tsx";
 import { RequestCard } from "./RequestCards.tsx";
 
-export function Inbox() {
-  const requests = useGateway().requests.value;
+/** `request` is the id of the question that a notification led to. */
+export function Inbox({ request: wanted }: { request?: string | undefined }) {
+  const gateway = useGateway();
+  const requests = gateway.requests.value;
+  const wantedKey = wanted === undefined ? undefined : gateway.findRequest(wanted)?.key;
+  const [choosing, setChoosing] = useState(false);
   // Focus the heading: Tab then goes to the first request, and no answer has the focus.
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => heading.current?.focus(), []);
+  useEffect(() => {
+    if (wantedKey === undefined) heading.current?.focus();
+  }, []);
   return (
     <main class="page">
       <header class="page-header">
@@ -23,24 +30,30 @@ export function Inbox() {
         <h2 ref={heading} tabIndex={-1}>
           {t("inbox.title")}
         </h2>
-        {notificationState.value === "default" && (
-          <button type="button" class="small" onClick={() => void requestNotifications()}>
-            <Icon name="bell" /> {t("inbox.notify")}
-          </button>
-        )}
+        <button type="button" class="small" aria-expanded={choosing} onClick={() => setChoosing(!choosing)}>
+          <Icon name="bell" /> {t("inbox.notify")}
+        </button>
       </header>
-      {notificationState.value === "denied" && (
-        <p class="muted">{t("inbox.blocked")}</p>
+      {choosing && <NotificationSettings />}
+      {wanted !== undefined && wantedKey === undefined && (
+        <p class="notice-line" role="status">
+          {t("inbox.answered")}
+        </p>
       )}
       {requests.length === 0 && <p class="muted">{t("inbox.empty")}</p>}
       {requests.map((request) => (
-        <InboxEntry key={request.key} request={request} />
+        <InboxEntry key={request.key} request={request} wanted={request.key === wantedKey} />
       ))}
     </main>
   );
 }
 
-function InboxEntry({ request }: { request: PendingRequest }) {
+function InboxEntry({ request, wanted }: { request: PendingRequest; wanted: boolean }) {
+  const section = useRef<HTMLElement>(null);
+  // The card gets the focus, and none of its answers.
+  useEffect(() => {
+    if (wanted) section.current?.querySelector<HTMLElement>("[data-request]")?.focus();
+  }, [wanted]);
   const gateway = useGateway();
   const { agent, sessionId } = request;
   const listed = gateway.findListedSession(agent, sessionId);
@@ -53,7 +66,7 @@ function InboxEntry({ request }: { request: PendingRequest }) {
   );
   const since = relativeTime(new Date(request.since).toISOString());
   return (
-    <section class="inbox-entry">
+    <section class="inbox-entry" ref={section}>
       <p>
         {listed ? (
           <a href={routeHash({ page: "session", agent, sessionId })}>

@@ -7,7 +7,7 @@ import { switchTheme } from "./appearance.ts";
 export type Route =
   | { page: "home" }
   | { page: "new" }
-  | { page: "inbox" }
+  | { page: "inbox"; request?: string }
   | { page: "session"; agent: string; sessionId: string };
 
 export const route = signal<Route>(readRoute());
@@ -20,6 +20,7 @@ export function routeHash(to: Route): string {
   if (to.page === "session") {
     return `#/session/${encodeURIComponent(to.agent)}/${encodeURIComponent(to.sessionId)}`;
   }
+  if (to.page === "inbox" && to.request !== undefined) return `#/inbox/${encodeURIComponent(to.request)}`;
   return to.page === "home" ? "#/" : `#/${to.page}`;
 }
 
@@ -112,7 +113,8 @@ function selectSession(gateway: Gateway, step: number): void {
 function readRoute(): Route {
   const [page, agent, sessionId] = location.hash.replace(/^#\/?/, "").split("/").map(decodePart);
   if (page === "session" && agent && sessionId) return { page, agent, sessionId };
-  return page === "new" || page === "inbox" ? { page } : { page: "home" };
+  if (page === "inbox") return agent ? { page, request: agent } : { page };
+  return page === "new" ? { page } : { page: "home" };
 }
 
 function decodePart(part: string): string {

@@ -42,9 +42,23 @@ async function requestTicket(): Promise<string> {
   return ticket;
 }
 
-async function post(path: string, headers: Record<string, string> = {}): Promise<Response> {
-  const options: RequestInit = { method: "POST", headers, credentials: "same-origin", cache: "no-store" };
-  const response = await fetch(gatewayUrl(path), options);
+/** Reads from one of the gateway's endpoints. */
+export async function getApi(path: string): Promise<unknown> {
+  return (await send(path, { method: "GET" })).json();
+}
+
+/** Posts JSON to one of the gateway's endpoints. */
+export async function postApi(path: string, body: unknown): Promise<void> {
+  const headers = { "Content-Type": "application/json" };
+  await send(path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+function post(path: string, headers: Record<string, string> = {}): Promise<Response> {
+  return send(path, { method: "POST", headers });
+}
+
+async function send(path: string, options: RequestInit): Promise<Response> {
+  const response = await fetch(gatewayUrl(path), { ...options, credentials: "same-origin", cache: "no-store" });
   if (response.status === 401) throw new AccessDenied(t("login.invalidToken"));
   if (response.status === 403) throw new AccessDenied(await errorText(response));
   if (!response.ok) throw new Error(await errorText(response));

@@ -101,6 +101,10 @@ class PushEndpoints:
         devices = self._notifier.devices
         device = _device(subscription, rights.token)
         self._notifier.check_endpoint(device.endpoint)
+        known = devices.find(device.id)
+        if known is not None and msgspec.structs.replace(known, created=device.created) == device:
+            self._answer(exchange, {"id": device.id})  # a page tells it at each start
+            return
         try:
             previous = devices.find(device_id(subscription.previous))
             if previous is not None and previous.token == rights.token and previous.id != device.id:

@@ -1,0 +1,184 @@
+/** Scenarios of the phone: notifications by Web Push, with a stand-in for the push service. */
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { TIMEOUT_MS } from "./browser-test.mjs";
+import { PushService, usePushService } from "./push-service.mjs";
+
+const PHONE = { width: 390, height: 844 };
+const TABLET = { width: 820, height: 1180 };
+const SECRETS = ["secret.txt", "hidden words", "write"];
+
+async function openDevice(test, viewport, colorScheme) {
+  const options = { viewport, colorScheme, hasTouch: true, isMobile: true, reducedMotion: "reduce" };
+  const context = await test.newContext(options);
+  const service = (test.pushService = new PushService(test.certificate));
+  await service.listen();
+  await usePushService(context, service);
+  const tab = await test.openTab(test.link, context);
+  return { context, service, tab, worker: await openWorker(context, tab.page) };
+}
+
+/** Calls until there is a result. Waiting for a notification sends no event to the page. */
+async function until(find) {
+  const deadline = Date.now() + TIMEOUT_MS;
+  while (Date.now() < deadline) {
+    const found = await find();
+    if (found) return found;
+  }
+  throw new Error(`waited in vain: ${find}`);
+}
+
+/** Delivers messages to the service worker as the browser does, and reads what it shows. */
+async function openWorker(context, page) {
+  const devtools = await context.newCDPSession(page);
+  const registered = new Promise((resolve) => {
+    devtools.on("ServiceWorker.workerRegistrationUpdated", ({ registrations }) => {
+      const [registration] = registrations.filter((one) => !one.isDeleted);
+      if (registration) resolve(registration.registrationId);
+    });
+  });
+  await devtools.send("ServiceWorker.enable");
+  await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
+  const registrationId = await registered;
+  const origin = new URL(page.url()).origin;
+  const shown = () =>
+    page.evaluate(async () => {
+      const registration = await navigator.serviceWorker.ready;
+      return (await registration.getNotifications()).map(({ title, body, tag, actions, silent }) => ({
+        title,
+        body,
+        tag,
+        actions: actions.map((action) => action.action),
+        silent,
+      }));
+    });
+  return {
+    shown,
+    /** Returns the notification that the message shows. */
+    async push(message) {
+      const data = JSON.stringify(message);
+      await devtools.send("ServiceWorker.deliverPushMessage", { origin, registrationId, data });
+      return until(async () => (await shown()).find(({ tag }) => tag === message.route));
+    },
+    async click(tag, action) {
+      const [worker] = context.serviceWorkers();
+      await worker.evaluate(
+        async ([wanted, pressed]) => {
+          const notifications = await self.registration.getNotifications();
+          const notification = notifications.find((one) => one.tag === wanted);
+          self.dispatchEvent(new NotificationEvent("notificationclick", { notification, action: pressed }));
+        },
+        [tag, action],
+      );
+    },
+  };
+}
+
+async function chooseNotifications(tab, name) {
+  await tab.page.getByRole("button", { name: "Notify me" }).tap();
+  await tab.page.getByRole("checkbox", { name }).tap();
+  await tab.page.getByRole("button", { name: "Send a test" }).and(tab.page.locator(":enabled")).waitFor();
+}
+
+async function checkAccessibility(page, place) {
+  await page.evaluate(await readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
+  const { violations } = await page.evaluate(() =>
+    globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }),
+  );
+  const found = violations.map(
+    (rule) => `${place}: ${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
+  );
+  assert.deepEqual(found, []);
+}
+
+export const PHONE_SCENARIOS = {
+  async "notifications on a phone"(test) {
+    const { tab, service, worker } = await openDevice(test, PHONE, "dark");
+    const { page } = tab;
+    await page.goto(test.link.replace(/#.*/, "#/inbox"));
+    await chooseNotifications(tab, "An agent waits for me");
+    await page.getByRole("checkbox", { name: "A session is done" }).tap();
+    await page.getByRole("checkbox", { name: "A session is done" }).and(page.locator(":enabled")).waitFor();
+    await checkAccessibility(page, "notifications, dark");
+    assert.equal(await tab.fitsWidth(), true);
+
+    await page.getByRole("button", { name: "Send a test" }).tap();
+    await page.getByText("The test was sent.").waitFor();
+    const trial = await service.next();
+    assert.equal(trial.kind, "test");
+    assert.equal((await worker.push(trial)).body, "Notifications work.");
+
+    await page.goto(test.link.replace(/#.*/, "#/new"));
+    await page.getByLabel("Folder", { exact: true }).fill(test.folder);
+    await page.getByRole("button", { name: "Start" }).tap();
+    await tab.prompt.fill("write secret.txt: hidden words");
+    await page.getByRole("button", { name: "Send" }).tap();
+    const question = await service.next();
+    assert.equal(question.kind, "permission_requested");
+    assert.equal(question.urgency, "high");
+    assert.ok(question.pending >= 1);
+    assert.equal(question.size, trial.size);
+    for (const secret of SECRETS) assert.ok(!JSON.stringify(question).includes(secret));
+    const notification = await worker.push(question);
+    assert.equal(notification.body, "A session asks for permission.");
+    assert.deepEqual(notification.actions, ["allow", "reject"]);
+    assert.equal(notification.silent, true, "the page is visible");
+
+    // "Allow" opens the question and does not answer it.
+    await page.goto(test.link.replace(/#.*/, "#/new"));
+    await worker.click(question.route, "allow");
+    await page.waitForURL((url) => url.hash === question.route);
+    await tab.card.waitFor();
+    await tab.waitForAnswers();
+    const focused = await page.evaluate(() => document.activeElement?.hasAttribute("data-request"));
+    assert.equal(focused, true, "the card has the focus, and none of its answers");
+    await checkAccessibility(page, "question, dark");
+    assert.equal(await tab.fitsWidth(), true);
+    await tab.card.getByRole("button", { name: "Allow", exact: true }).tap();
+    await page.getByText("This question was answered already").waitFor();
+    await until(async () => (await worker.shown()).every(({ tag }) => tag !== question.route));
+
+    const end = await service.next();
+    assert.equal(end.kind, "turn_ended");
+    assert.equal((await worker.push(end)).body, "A session is done.");
+    await worker.click(end.route, "");
+    await page.waitForURL((url) => url.hash === end.route);
+    await tab.waitForText("Done.");
+
+    // A late tap on the notification of an answered question.
+    await page.goto(test.link.replace(/#.*/, question.route));
+    await page.getByText("This question was answered already").waitFor();
+    test.assertClean();
+  },
+
+  async "notifications on a tablet"(test) {
+    const { tab, service, context } = await openDevice(test, TABLET, "light");
+    const { page } = tab;
+    await page.goto(test.link.replace(/#.*/, "#/inbox"));
+    await chooseNotifications(tab, "A session is done");
+    await checkAccessibility(page, "notifications, light");
+    assert.equal(await tab.fitsWidth(), true);
+    await tab.startSession();
+    await tab.prompt.fill("hello");
+    await page.getByRole("button", { name: "Send" }).tap();
+    assert.equal((await service.next()).kind, "turn_ended");
+
+    // Turning the last one off ends the subscription.
+    await page.goto(test.link.replace(/#.*/, "#/inbox"));
+    await page.getByRole("button", { name: "Notify me" }).tap();
+    await page.getByRole("checkbox", { name: "A session is done" }).tap();
+    await page.getByRole("button", { name: "Send a test" }).and(page.locator(":disabled")).waitFor();
+    await page.getByRole("checkbox", { name: "A session is done", checked: false }).waitFor();
+    assert.equal(await page.evaluate(() => localStorage.getItem("accord.push")), null);
+
+    // A browser that blocks notifications is told where to allow them.
+    await context.clearPermissions();
+    await page.addInitScript(() => {
+      Object.defineProperty(Notification, "permission", { get: () => "denied" });
+    });
+    await page.reload();
+    await page.getByRole("button", { name: "Notify me" }).tap();
+    await page.getByText("Notifications are blocked.").waitFor();
+    test.assertClean();
+  },
+};
