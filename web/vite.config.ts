@@ -14,6 +14,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 900,
+    // Diagrams are drawn in a frame with a policy of its own.
+    rollupOptions: { input: ["index.html", "diagram.html"] },
   },
   server: {
     proxy: {

@@ -1,8 +1,10 @@
 """The gateway's page: its unit tests, and scenarios in Chromium with a real gateway and the coding agent."""
 
 import asyncio
+import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +28,7 @@ SCENARIOS = (
     "undo and rewind",
     "copy, retry and edit",
     "tables, task lists and images",
+    "formulas and diagrams",
     "reload during a turn",
     "two tabs on one session",
     "lost connection",
@@ -80,6 +83,27 @@ def test_unit_tests_pass() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+
+
+_PAGE_BYTES = 250_000
+
+
+def test_the_page_is_small_without_formulas_and_diagrams() -> None:
+    """All files that the page can load, compressed: also what only some conversations need."""
+    _need_page()
+    page = ROOT / "src" / "accord" / "gateway" / "page"
+    found, names = set[str](), ["index.html"]
+    while names:
+        name = names.pop()
+        if name in found or name.startswith("assets/katex-"):
+            continue
+        found.add(name)
+        text = (page / name).read_text("utf-8")
+        links = re.findall(r"""["'`(](?:\./|assets/)+([\w.-]+\.(?:js|css))["'`)]""", text)
+        names += [f"assets/{link}" for link in links if (page / "assets" / link).is_file()]
+    sizes = {name: len(gzip.compress((page / name).read_bytes(), 9)) for name in found}
+    assert len(sizes) > 30, "the languages of the highlighter were not found"
+    assert sum(sizes.values()) < _PAGE_BYTES, sorted(sizes.items(), key=lambda item: -item[1])[:12]
 
 
 def test_lock_file_contains_no_download_addresses() -> None:

@@ -18,7 +18,10 @@ import { ResumableConnection } from "./resumable-connection.mjs";
 const PAGE_FOLDER = join(dirname(fileURLToPath(import.meta.url)), "../../src/accord/gateway/page");
 const CSP =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
-  "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  "connect-src 'self'; font-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const DIAGRAM_CSP =
+  "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " +
+  "frame-ancestors 'self'";
 const CONTENT_TYPES = {
   ".html": "text/html; charset=utf-8",
   ".js": "text/javascript",
@@ -85,7 +88,8 @@ async function serveHttp(request, response) {
   try {
     if (!file.startsWith(PAGE_FOLDER)) throw new Error("outside the page's folder");
     const body = await readFile(file);
-    response.writeHead(200, { "content-type": type, "content-security-policy": CSP }).end(body);
+    const policy = path === "/diagram.html" ? DIAGRAM_CSP : CSP;
+    response.writeHead(200, { "content-type": type, "content-security-policy": policy }).end(body);
   } catch {
     response.writeHead(404).end("not found");
   }

@@ -185,6 +185,50 @@ export const SCENARIOS = {
     test.assertClean();
   },
 
+  /** With the mock gateway, whose agent shows any Markdown. */
+  async "formulas and diagrams"(test) {
+    await test.useMockGateway();
+    const tab = await test.openTab();
+    const loaded = [];
+    tab.page.on("request", (request) => loaded.push(new URL(request.url()).pathname));
+    await tab.startSession();
+    await tab.send("show plain text without anything");
+    await tab.idle.waitFor();
+    assert.ok(!loaded.some((path) => /katex|diagram/i.test(path)), "nothing is loaded before it is needed");
+    await tab.send("show $$\\frac{1}{2}$$ for $5, and $\\href{javascript:hacked=1}{x}$");
+    await tab.conversation.locator("math mfrac").waitFor();
+    const code = (text) => `\n\`\`\`mermaid\n${text}\n\`\`\`\n`;
+    await tab.send(
+      "show " +
+        code("flowchart LR\n  A[Agent] --> B[Tool]") +
+        code('%%{init: {"securityLevel": "loose", "htmlLabels": true, "themeCSS": "*{fill:red}"}}%%\n' +
+          'flowchart LR\n  A["<img src=x onerror=parent.hacked=2>"] --> B\n  click A "javascript:hacked=3"') +
+        code("not a diagram"),
+    );
+    const diagrams = tab.page.getByRole("img", { name: /^Diagram of/ });
+    await diagrams.nth(1).waitFor();
+    await tab.waitForText("This diagram could not be drawn.");
+    await tab.idle.waitFor();
+    for (const image of await diagrams.all()) {
+      const { width, height } = await image.boundingBox();
+      assert.ok(width > 50 && height > 20, `the diagram has a size: ${width} x ${height}`);
+    }
+    const sources = tab.page.getByRole("button", { name: "Source" });
+    await sources.first().click();
+    await tab.waitForText("A[Agent] --> B[Tool]");
+    assert.equal(await tab.page.evaluate(() => globalThis.hacked), undefined);
+    assert.equal(await tab.conversation.locator("a[href*=javascript], svg[onload], [onerror]").count(), 0);
+    await checkAccessibility(tab, "formulas and diagrams");
+    await tab.page.emulateMedia({ colorScheme: "dark" });
+    await checkAccessibility(tab, "formulas and diagrams, dark");
+    await tab.page.setViewportSize({ width: 390, height: 844 });
+    assert.equal(await tab.fitsWidth(), true);
+    // Mermaid reads the label as HTML. The policy of the frame keeps its handler from running.
+    const blocked = /^Executing inline event handler violates/;
+    test.pageErrors = test.pageErrors.filter((error) => !blocked.test(error));
+    test.assertClean();
+  },
+
   async "undo and rewind"(test) {
     const tab = await test.openTab();
     await tab.startSession();

@@ -3,6 +3,7 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { expect, test, vi } from "vitest";
 import { MarkdownBlocks, renderMarkdown } from "../src/text/markdown.ts";
+import { showFormulas } from "../src/text/math.ts";
 import { Markdown } from "../src/ui/ContentBlocks.tsx";
 
 const TEXT =
@@ -102,4 +103,39 @@ test("tables keep their alignment, lists their first number, and task lists have
   expect(html).toContain('<td align="center"');
   expect(html).toContain('<ol start="3"');
   expect(html).toMatch(/<li[^>]* class="md-task"[^>]*>☐ to do/);
+});
+
+const math = (text: string) =>
+  [...renderMarkdown(text).matchAll(/<code[^>]*class="(md-math[^"]*)"[^>]*>(.*?)<\/code>/gs)].map((match) => [
+    match[1] === "md-math" ? "inline" : "display",
+    match[2],
+  ]);
+
+test.each([
+  ["a $x^2$ b", [["inline", "x^2"]]],
+  ["\\(a\\) and \\(b\\)", [["inline", "a"], ["inline", "b"]]],
+  ["$$\na < b\n$$", [["display", "a &lt; b"]]],
+  ["text\n\\[ c \\]\nmore", [["display", "c"]]],
+  ["It costs $5 and $10.", []],
+  ["$HOME is not $PATH", []],
+  ["`$x$` and \\$x$", []],
+  ["US$5, CA$6", []],
+] as const)("finds the formulas of %j", (text, formulas) => {
+  expect(math(text)).toEqual(formulas);
+});
+
+test("formulas become MathML without links, styles and errors", async () => {
+  const root = document.createElement("div");
+  root.innerHTML = renderMarkdown(
+    "$\\frac{1}{2}$ $\\href{javascript:alert(1)}{x}$ $\\frac{1$ $\\def\\a{\\a\\a}\\a$ $\\text{<img src=x onerror=1>}$",
+  );
+  await showFormulas(root);
+  expect(root.querySelectorAll("math")).toHaveLength(2);
+  expect(root.querySelector("mfrac")).not.toBe(null);
+  expect([...root.querySelectorAll("code.md-math")].map((code) => code.textContent)).toEqual([
+    "\\href{javascript:alert(1)}{x}",
+    "\\frac{1",
+    "\\def\\a{\\a\\a}\\a",
+  ]);
+  expect(root.querySelectorAll("img, a, [style], [href]")).toHaveLength(0);
 });

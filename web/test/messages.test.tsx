@@ -87,7 +87,7 @@ const HIDDEN_ATTRIBUTES = new Set(["class", "d", "viewBox", "rel", "accept", "hr
 /** Texts for programs and agents: words to split, media queries, keys, and what only a developer can cause. */
 const NOT_SHOWN = [
   /^[a-z_']+(?: [a-z_']+){7,}$/,
-  /^\(pointer: /,
+  /^\((?:pointer|prefers-color-scheme): /,
   /^(?:Alt|Shift) \+ /,
   /^- Tool call: /,
   /^(?:noopener noreferrer|taking another socket|this component needs .*)$/,

@@ -68,6 +68,7 @@ async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, 
     (page / "index.html").write_text("<!doctype html>hello")
     (page / "assets" / "index-Ab3dEf9h.js").write_text("run()")
     (page / "assets" / "plain.css").write_text("a{}")
+    (page / "diagram.html").write_text("<!doctype html>frame")
     (page / ".hidden").write_text("secret")
     (page / "leak").symlink_to(secret)
     async with (
@@ -84,6 +85,11 @@ async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, 
         assert "default-src 'none'" in policy
         assert "script-src 'self';" in policy
         assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        frame = (await client.get("/diagram.html")).headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'unsafe-inline';" in frame
+        assert "connect-src" not in frame
+        assert "frame-ancestors 'self'" in frame
         again = await client.get("/", headers={"If-None-Match": index.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
         script = await client.get("/assets/index-Ab3dEf9h.js")

@@ -349,6 +349,11 @@ export const en = {
   "review.prOpen": "Push and open",
   "review.pullRequestOpened": "The pull request is open:",
 
+  "diagram.title": "Diagram",
+  "diagram.source": "Source",
+  "diagram.alt": "Diagram of: {source}",
+  "diagram.failed": "This diagram could not be drawn.",
+
   "terminal.gone": "The gateway no longer has the output of this terminal.",
   "terminal.cut": "The beginning of the output was cut off.",
   "terminal.empty": "No output.",

@@ -3,9 +3,11 @@
  */
 import { Lexer, Marked, type Tokens, type TokensList } from "marked";
 import { t } from "../messages/messages.ts";
+import { MATH_EXTENSIONS } from "./math.ts";
 import { escapeHtml, isImageUrl, revealHidden, safeLink, sanitizeHtml } from "./untrusted-text.ts";
 
 const marked = new Marked({
+  extensions: MATH_EXTENSIONS,
   gfm: true,
   breaks: false,
   renderer: {

@@ -5,7 +5,7 @@
  * text. The renderer of xterm.js is not used, because it needs inline styles, which the
  * Content-Security-Policy forbids. Text can also be selected, searched and read by screen readers.
  */
-import type { IBufferCell, Terminal } from "@xterm/xterm";
+import type { IBufferCell, Terminal } from "@xterm/headless";
 
 export interface StyledText {
   text: string;
@@ -24,7 +24,7 @@ export class TerminalScreen {
 
   /** Takes the whole output so far. Writes only the new part, unless the gateway truncated the beginning. */
   async show(output: string): Promise<StyledText[][]> {
-    this.terminal ??= import("@xterm/xterm").then(({ Terminal }) => new Terminal(TERMINAL_OPTIONS));
+    this.terminal ??= import("@xterm/headless").then(({ Terminal }) => new Terminal(TERMINAL_OPTIONS));
     const terminal = await this.terminal;
     let added = output;
     if (output.startsWith(this.written)) added = output.slice(this.written.length);

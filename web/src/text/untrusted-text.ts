@@ -1,7 +1,7 @@
 /**
  * Makes text of agents, models and files safe to show.
  *
- * `sanitizeHtml` is the only way from untrusted text to HTML. It keeps the elements that Markdown produces
+ * `sanitizeHtml` and `sanitizeMath` are the only ways from untrusted text to HTML. The first keeps the elements that Markdown produces
  * and drops styles, forms and everything that loads from another server. Links open in a new tab without
  * access to this one.
  *
@@ -50,6 +50,16 @@ export function sanitizeHtml(html: string): string {
     ALLOW_ARIA_ATTR: false,
     ADD_URI_SAFE_ATTR: ["align", "start"], // no addresses
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,)/i,
+  });
+}
+
+/** Like `sanitizeHtml`, for MathML without links and styles. */
+export function sanitizeMath(html: string): string {
+  return purifier.sanitize(html, {
+    USE_PROFILES: { mathMl: true },
+    FORBID_ATTR: ["href", "xlink:href", "style", "class", "id"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
   });
 }
 

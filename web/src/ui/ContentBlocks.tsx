@@ -11,9 +11,11 @@ import {
   type LinkDefinitions,
   type MarkdownBlock,
 } from "../text/markdown.ts";
+import { showFormulas } from "../text/math.ts";
 import { hasTerminalCodes } from "../text/terminal-screen.ts";
 import { isImageUrl, revealHidden, safeLink } from "../text/untrusted-text.ts";
 import { CopyButton } from "./CopyButton.tsx";
+import { Diagram } from "./Diagram.tsx";
 import { Icon } from "./elements.tsx";
 import { TerminalText } from "./TerminalView.tsx";
 
@@ -168,6 +170,7 @@ export function Markdown({ text, growing = false }: { text: string; growing?: bo
 function markdownNode(block: MarkdownBlock, key: number, growing: boolean, links: LinkDefinitions): VNode {
   if (block.code) {
     const { text, language } = block.code;
+    if (language === "mermaid" && !growing) return <Diagram key={key} source={text} />;
     return <CodeBlock key={key} text={text + block.unparsed} language={language} growing={growing} />;
   }
   const parsed = block.raw.slice(0, block.raw.length - block.unparsed.length);
@@ -183,9 +186,13 @@ interface HtmlBlockProps {
 
 function HtmlBlock({ markdown, unparsed, links }: HtmlBlockProps) {
   const html = useMemo(() => renderMarkdown(markdown, links), [markdown, links]);
+  const block = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (block.current) void showFormulas(block.current).catch(() => undefined); // else as written
+  }, [html]);
   return (
     <>
-      <div class="block" dangerouslySetInnerHTML={{ __html: html }} />
+      <div class="block" ref={block} dangerouslySetInnerHTML={{ __html: html }} />
       {unparsed && <p class="block prompt-text">{revealHidden(unparsed)}</p>}
     </>
   );

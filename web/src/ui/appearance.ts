@@ -23,9 +23,18 @@ export function switchTheme(): void {
   theme.value = theme.value === "system" ? "light" : theme.value === "light" ? "dark" : "system";
 }
 
+/** Whether the page is dark, by choice or as the system. */
+export function useDarkTheme(): boolean {
+  const dark = useMedia("(prefers-color-scheme: dark)");
+  return theme.value === "system" ? dark : theme.value === "dark";
+}
+
 /** Whether the window is at least this wide, in pixels. */
 export function useMinWidth(width: number): boolean {
-  const query = `(min-width: ${width}px)`;
+  return useMedia(`(min-width: ${width}px)`);
+}
+
+function useMedia(query: string): boolean {
   const [matches, setMatches] = useState(() => matchMedia(query).matches);
   useEffect(() => {
     const list = matchMedia(query);

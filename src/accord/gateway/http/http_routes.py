@@ -25,13 +25,19 @@ PAGE_FOLDER: Final = Path(__file__).parent.parent / "page"
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "font-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Scripts and styles come only from our own files.
 
 The page reads xterm.js's screen itself, because xterm.js's renderer would create style elements.
 """
+DIAGRAM_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""Of the frame in which the page draws diagrams: they need inline styles. It can connect to nothing."""
+_DIAGRAM_FRAME: Final = "diagram.html"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 _PAGE_NOT_BUILT: Final = (
@@ -207,8 +213,9 @@ class PageFiles:
     def _answer(
         self, exchange: HttpExchange, status: int, body: bytes, kind: str | None, headers: Headers
     ) -> None:
+        is_frame = exchange.request.path == f"/{_DIAGRAM_FRAME}"
         page_headers = [
-            ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
+            ("Content-Security-Policy", DIAGRAM_POLICY if is_frame else CONTENT_SECURITY_POLICY),
             ("Cross-Origin-Opener-Policy", "same-origin"),
             ("Cross-Origin-Resource-Policy", "same-origin"),
             ("Permissions-Policy", "camera=(), microphone=(), geolocation=()"),
