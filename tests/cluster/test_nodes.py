@@ -11,6 +11,7 @@ from tests.cluster.nats_servers import RunningServer, jetstream_of, nats_server
 from tests.patience import PATIENCE
 
 from accord.clock import SYSTEM_CLOCK, OwnedTasks
+from accord.cluster import nodes as nodes_module
 from accord.cluster.nodes import (
     ClusterDirectory,
     NodeEntry,
@@ -153,6 +154,24 @@ async def test_another_machine_with_the_same_name_is_refused(nodes: Nodes) -> No
     other = await nodes.add("b1", home="another machine")
     with pytest.raises(UsageError, match="another machine runs node 'b1' of this cluster"):
         await other.lease.start()
+
+
+async def test_a_copy_of_a_node_on_another_machine_does_not_take_its_lease_back(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after copying the disk of a virtual machine: the two would kill each other's agents for good."""
+    errors: asyncio.Queue[str] = asyncio.Queue()
+    monkeypatch.setattr(nodes_module.LOG, "error", lambda text, *values: errors.put_nowait(text % values))
+    first = await nodes.add("b1", home="copied")
+    await first.lease.start()
+    copy = await nodes.add("b1", home="copied")
+    await copy.lease.start()
+    assert await asyncio.wait_for(first.fenced.get(), PATIENCE) == "another node took its lease"
+    refusal = await asyncio.wait_for(errors.get(), PATIENCE)
+    assert refusal.startswith("this node gets no lease: another machine runs node 'b1' of this cluster")
+    copy.lease.check()
+    assert not first.lease.is_held
+    assert not first.revived.is_set()
 
 
 async def test_sessions_of_a_living_node_are_never_claimed(nodes: Nodes) -> None:

@@ -195,6 +195,11 @@ class NodeLease:
         self._renewed = float("-inf")
         self._fenced = True
         self._released = False
+        self._started = False
+        self._own: set[str] = set()
+        """All incarnations of this process."""
+        self._refusal = ""
+        """Why it got no lease the last time."""
         self._changing = asyncio.Lock()
 
     @property
@@ -260,8 +265,11 @@ class NodeLease:
         node, home = self.entry.node, self.entry.home
         current = await self._read()
         entry = None if current is None else decoded_node(current)
-        if entry is not None and entry.lives and entry.home != home:
-            # Another data folder: perhaps another machine that has the same name.
+        self._own.add(self.entry.incarnation)
+        # At the start it may be an earlier process of this node. Later it is a copy that runs elsewhere.
+        is_own = entry is None or (entry.incarnation in self._own if self._started else entry.home == home)
+        if entry is not None and entry.lives and not is_own:
+            # Perhaps another machine that has the same name.
             if not await self._registry.break_lease(node, entry.incarnation, self.times.lease, self._clock):
                 raise UsageError(
                     f"another machine runs node {node!r} of this cluster; give this one another name with "
@@ -280,7 +288,7 @@ class NodeLease:
                     await self._take(attempts - 1)
                     return
                 raise NatsUnavailable(f"another process took the key of node {node} just now") from None
-        self._renewed, self._fenced = sent, False
+        self._renewed, self._fenced, self._started = sent, False, True
 
     async def _keep(self) -> None:
         """Renew the lease for good. A node that lost it gets a new incarnation as soon as it can."""
@@ -294,11 +302,14 @@ class NodeLease:
             except StoreError as error:
                 LOG.debug("the lease is not renewed: %s", error)
             except UsageError as error:  # another machine took the name while this node had no lease
-                LOG.error("this node gets no lease: %s", error)
+                if str(error) != self._refusal:
+                    LOG.error("this node gets no lease: %s", error)
+                self._refusal = str(error)
 
     async def _revive(self) -> None:
         self.entry = structs.replace(self.entry, incarnation=new_incarnation(), renewal=0, broken=False)
         await self._take()
+        self._refusal = ""
         LOG.warning("node %s has a lease again", self.entry.node)
         self.on_revived()
 
