@@ -15,7 +15,7 @@ from tests.web.screenshot_agent import CODE, FILE
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
-SCREENSHOTS = ("new-session", "approval", "inbox", "phone", "phone-sessions", "dark")
+SCREENSHOTS = ("phone-notifications", "new-session", "approval", "inbox", "phone", "phone-sessions", "dark")
 
 
 def main() -> None:

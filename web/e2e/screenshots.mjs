@@ -3,6 +3,7 @@
  */
 import { join } from "node:path";
 import { BrowserTest, startBrowser } from "./browser-test.mjs";
+import { usePushService } from "./push-service.mjs";
 
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
@@ -33,6 +34,22 @@ async function take(tab, name, { size = DESKTOP, theme = "light" } = {}) {
   await tab.page.screenshot({ path: join(images, `page-${name}.png`) });
 }
 
+/** What a device with Web Push shows. Chromium without a network has no push service, so its state is set. */
+async function takeNotifications(address) {
+  const context = await test.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
+  const service = { subscribe: () => ({ endpoint: "https://push.example/1", keys: {} }) };
+  await usePushService(context, service);
+  await context.route(/\/api\/push/, (route) => route.fulfill({ json: { key: "AAAA" } }));
+  const phone = await test.openTab(link, context);
+  await phone.page.getByRole("link", { name: "New session" }).waitFor();
+  await phone.page.goto(address);
+  await phone.page.getByRole("button", { name: "Notify me" }).tap();
+  await phone.page.getByRole("checkbox", { name: "An agent waits for me" }).tap();
+  await phone.page.getByRole("button", { name: "Send a test" }).and(phone.page.locator(":enabled")).waitFor();
+  await phone.waitForAnswers();
+  await take(phone, "phone-notifications", { size: PHONE });
+}
+
 const browser = await startBrowser(executable);
 const test = new BrowserTest(browser, { link, folder });
 try {
@@ -57,6 +74,7 @@ try {
   await tab.page.getByRole("link", { name: "Inbox" }).click();
   await tab.waitForAnswers();
   await take(tab, "inbox");
+  await takeNotifications(address.replace(/#.*/, "#/inbox"));
   await tab.page.goto(address.replace(/#.*/, "#/"));
   await tab.page.getByText("Make the greeting warmer").waitFor();
   await take(tab, "phone-sessions", { size: PHONE, theme: "dark" });

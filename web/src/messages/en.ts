@@ -104,7 +104,7 @@ export const en = {
 
   "notifications.title": "Notifications on this device",
   "notifications.about":
-    "They also arrive while the page is closed. They say only that a session waits or is done, nothing of its content.",
+    "They arrive while the page is closed, too. They never say what a session is about.",
   "notifications.waits": "An agent waits for me",
   "notifications.done": "A session is done",
   "notifications.sendTest": "Send a test",
@@ -193,6 +193,7 @@ export const en = {
 
   "prompt.label": "Prompt",
   "prompt.steer": "Tell the agent more; Alt+Enter queues a prompt",
+  "prompt.steerOnTouch": "Tell the agent more",
   "prompt.queue": "Queue the next prompt",
   "prompt.start": "What should the agent do?",
   "prompt.send": "Send",

@@ -26,7 +26,7 @@ const FILE_SEARCH_DELAY_MS = 60;
 const FILE_SEARCH_REPEAT_MS = 400;
 
 function placeholder(running: boolean, steers: boolean): string {
-  if (steers) return t("prompt.steer");
+  if (steers) return t(isTouchDevice() ? "prompt.steerOnTouch" : "prompt.steer");
   return t(running ? "prompt.queue" : "prompt.start");
 }
 
