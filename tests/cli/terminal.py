@@ -61,6 +61,7 @@ class Terminal:
             if not data:
                 return ""
             text = self._decoder.decode(data)
+            os.write(self._master, b"\x1b[0n" * data.count(b"\x1b[5n"))  # as terminals answer
         return text
 
 

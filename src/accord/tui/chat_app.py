@@ -8,11 +8,13 @@ import contextlib
 import inspect
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
+from textual._compositor import CompositorUpdate
 from textual.actions import SkipAction
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -32,9 +34,11 @@ from accord.tui.transcript.transcript_view import TranscriptView
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
     from accord.tui.chat_types import ChooseAgent
+    from accord.tui.frame_sender import FrameSender
 
 
 _KEEP_TITLE = "\x1b[22;2t"
@@ -110,11 +114,19 @@ class ChatApp(App[int]):
         self._start = start
         self._quit_requested = False
         self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
+        self._frames: FrameSender | None = None
         self._sets_title = self.settings.terminal_title
         self._tabs: SessionTabs | None = None
         self.theme = self._theme_name()
         names = {action.name for action in ACTIONS}
         self.set_keymap({name: key for name, key in self.settings.keys.items() if name in names})
+
+    def get_driver_class(self) -> "type[Driver]":
+        if sys.platform == "win32" or "TEXTUAL_DRIVER" in os.environ:
+            return super().get_driver_class()
+        from accord.tui.terminal_driver import TerminalDriver
+
+        return TerminalDriver
 
     def get_default_screen(self) -> Screen[None]:
         return MainScreen(id="_default")
@@ -133,6 +145,7 @@ class ChatApp(App[int]):
             self.view.prompt.send()
         if rest:
             self.view.prompt.editor.write(rest)
+        self._send_frames()
         if not self.is_headless:
             self._exit_on_signals()
         if self._sets_title:
@@ -311,6 +324,36 @@ class ChatApp(App[int]):
                 title, action.help, lambda name=action.name: self.run_worker(self.action_do(name))
             )
         yield SystemCommand("Keys", "List all keys", self.action_help)
+
+    # -- frames --
+
+    def _send_frames(self) -> None:
+        """Send frames as fast as the terminal shows them, where the driver can tell."""
+        if self.is_headless or sys.platform == "win32":
+            return
+        from accord.tui.frame_sender import FrameSender
+        from accord.tui.terminal_driver import TerminalDriver
+
+        if isinstance(self._driver, TerminalDriver):
+            self._frames = FrameSender(self, self._driver)
+
+    def _display(self, screen: "Screen[Any]", renderable: Any) -> None:
+        if self._frames is None or not isinstance(renderable, CompositorUpdate):
+            super()._display(screen, renderable)  # pyright: ignore[reportUnknownMemberType]
+        elif not self._batch_count:
+            self._frames.frame_changed(renderable)
+            self.post_display_hook()
+
+    @property
+    def accepts_frames(self) -> bool:
+        """Whether the screen is open."""
+        is_open = self._running and not self._closed and bool(self._screen_stacks)
+        return is_open and not self._batch_count and self._driver is not None
+
+    @property
+    def synchronizes_frames(self) -> bool:
+        """Whether the terminal can show an update at once."""
+        return self._sync_available
 
     # -- shutdown --
 
