@@ -5,7 +5,24 @@ import sys
 import threading
 from typing import Any
 
-WORDS = "a long answer with `code` and **bold** words in each line to fill its whole width".split()
+WORDS = [
+    "a",
+    "long",
+    "answer",
+    "with",
+    "`code`",
+    "and",
+    "**bold**",
+    "words",
+    "in",
+    "each",
+    "line",
+    "to",
+    "fill",
+    "its",
+    "whole",
+    "width",
+]
 _lock = threading.Lock()
 _canceled = threading.Event()
 
