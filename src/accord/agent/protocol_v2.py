@@ -20,6 +20,7 @@ from accord.schema import (
     ForkSessionRequest,
     ForkSessionResponse,
     ImageContent,
+    InitializeRequest,
     InitializeResponse,
     ListSessionsResponse,
     LoadSessionRequest,
@@ -289,7 +290,11 @@ class AgentProtocolV2:
             self.answer(id, initialize_response_v2(self._agent))
 
         self._answers[id] = answer
-        self._transport.deliver(encode(Request(id, "initialize", initialize_request_v1(request))))
+        self._transport.deliver(encode(Request(id, "initialize", self._initialize_request(request))))
+
+    def _initialize_request(self, request: v2.InitializeRequest) -> InitializeRequest:
+        """The request as the agent gets it."""
+        return initialize_request_v1(request)
 
     def _login(self, params: Any, envelope: Envelope) -> None:
         request = decode(v2.LoginAuthRequest, encode(params))

@@ -92,6 +92,8 @@ class SessionV2:
         """Whether the client has opened it; sub-agents have sessions that it has not."""
         self.options: SessionOptions = SessionOptions()
         self.ids: MessageIds = MessageIds(f"msg-{os.urandom(6).hex()}")
+        self.next_message_id: str = ""
+        """The id of the running prompt's message, if the agent was told one."""
         self.silent: bool = False
         """Whether a replay goes on that the client did not ask for."""
         self.replayed: set[tuple[type, str]] | None = None
@@ -132,7 +134,8 @@ class SessionV2:
         if prompt is None or prompt.inserted:
             return
         prompt.inserted = True
-        message_id = message_id or self.ids.new()
+        message_id = message_id or self.next_message_id or self.ids.new()
+        self.next_message_id = ""
         if self._state == "idle":
             self.report_state("running")
         self.report(v2.UserMessage(message_id, cast(Any, prompt.request.prompt)))
@@ -225,13 +228,13 @@ class SessionV2:
         """Send an update of the agent in the form of version 2."""
         own = isinstance(update, Unknown) and update.kind.startswith(OWN_TAGS)
         event = own_event(update) if own else event_of(update)
-        if not self._turn_event(event) and not self.silent:
+        if not self.turn_event(event) and not self.silent:
             self.insert()
             for item in self._updates(event):
                 self.report(item)
 
-    def _turn_event(self, event: Event) -> bool:
-        """Handle an event that is not sent as an update of its own."""
+    def turn_event(self, event: Event) -> bool:
+        """Handle an event that is not sent as an update of its own. Return whether it was one."""
         match event:
             case TurnStarted() if self._running is not None:
                 self.insert(event.message_id)

@@ -78,6 +78,14 @@ def versioned(transport: Transport, versions: tuple[int, ...], *, strict: bool) 
     return translating
 
 
+def asks_for_version_2(frame: Frame) -> bool:
+    """Whether a client's first message is an `initialize` for version 2 or a later one, in its form."""
+    params, _ = _initialize_params(frame)
+    requested = None if params is None else params.get("protocolVersion")
+    newer = isinstance(requested, int) and not isinstance(requested, bool) and requested >= 2
+    return newer and not _is_version_1(params)
+
+
 def _initialize_params(frame: Frame) -> tuple[dict[str, Any] | None, Any]:
     """The parameters and the id of an `initialize` request; None for any other frame."""
     if not isinstance(frame, bytes) or b'"initialize"' not in frame:

@@ -7,6 +7,7 @@ from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.agent.connection_cases import answers_without_id, check_refusal
 from accord.check.checked_connection import ABSENT
 from accord.check.findings import CaseUnavailable, RuleId
+from accord.check.v2.agent_v2 import is_state
 from accord.trace.trace_steps import at, listed
 
 case: Final = AgentCases()
@@ -165,7 +166,7 @@ async def versions(fixture: AgentFixture) -> None:
         await _read_info(fixture, agent)
         await fixture.login(agent)
         if fixture.has_action("ask"):
-            await fixture.run_action(agent, await fixture.new_session(agent), "ask")
+            await _ask_without_forms(fixture, agent)
     agent = await fixture.launch("newer")
     answer = await agent.initialize({}, version=65535, rule="v2-initialize.newer-version")
     newer = at(answer.result, "protocolVersion")
@@ -179,6 +180,17 @@ async def versions(fixture: AgentFixture) -> None:
     passed = refused or at(answer.result, "protocolVersion") == 1
     failure = f"1 gave {answer.summary}; expected 1, or -32022 with `requested` and `supported`"
     fixture.judge("v2-initialize.older-version", passed, f"1 gave {answer.summary}", failure, answer)
+
+
+async def _ask_without_forms(fixture: AgentFixture, agent: AgentUnderTest) -> None:
+    """Let the agent ask the user of a client without forms. A gateway may wait for another client."""
+    session = await fixture.new_session(agent)
+    request = agent.prompt(session, fixture.action("ask").prompt_text())
+    await agent.wait_for_line(
+        lambda line: is_state(line, "idle"), since=request.number, timeout=fixture.timeouts.soon
+    )
+    agent.cancel(session)
+    await agent.finish_turn(request)
 
 
 async def _read_info(fixture: AgentFixture, agent: AgentUnderTest) -> None:

@@ -15,6 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from accord.agent.version_choice import asks_for_version_2
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitLease
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
@@ -23,6 +24,7 @@ from accord.gateway.http.server_config import ServerConfig
 from accord.wire.envelope import RequestId
 
 if TYPE_CHECKING:
+    from accord.gateway.client_version import ClientTranslation
     from accord.gateway.http.server_state import ClientConnections
 
 
@@ -210,6 +212,9 @@ class ResumableConnection(ABC):
         self.rights: TokenRights = rights
         self.agent: str | None = agent
         self.handler: ConnectionHandler | None = None
+        self.translation: ClientTranslation | None = None
+        """Set if the client speaks version 2; the gateway speaks version 1."""
+        self._is_new = True
         self.lease: LimitLease | None = None
         """Counts it against the token's connection limit."""
         self.token_watch: LimitLease | None = None
@@ -230,6 +235,10 @@ class ResumableConnection(ABC):
         self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
     ) -> None:
         """See `ClientConnection.send`."""
+
+    @abstractmethod
+    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+        """Send a frame in the client's version, unless the connection has ended."""
 
     @property
     def unsent(self) -> int:
@@ -261,7 +270,20 @@ class ResumableConnection(ABC):
             metrics = self._connections.metrics
             metrics.frames_in += len(frames)
             metrics.bytes_in += sum(len(frame.body) for frame in frames)
-            self.handler.on_frames(frames)
+            if self._is_new and frames:
+                self._is_new = False
+                self._choose_version(frames[0])
+            if self.translation is None:
+                self.handler.on_frames(frames)
+            else:
+                self.translation.receive(frames)
+
+    def _choose_version(self, first: IncomingFrame) -> None:
+        """Translate for a client whose first message asks for version 2."""
+        if asks_for_version_2(first.body):
+            from accord.gateway.client_version import ClientTranslation
+
+            self.translation = ClientTranslation(self)
 
     def _flush_soon(self) -> None:
         if not self.needs_flush:
@@ -386,8 +408,15 @@ class WebSocketClientConnection(ResumableConnection):
     def send(
         self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
     ) -> None:
-        if not self.ended:
+        if self.translation is not None:
+            self.translation.send_frames(frames)
+        elif not self.ended:
             self._stream.queue(frames)
+            self._flush_soon()
+
+    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+        if not self.ended:
+            self._stream.queue((frame,))
             self._flush_soon()
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
@@ -464,10 +493,13 @@ class HttpStreamConnection(ResumableConnection):
     def send(
         self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
     ) -> None:
+        if self.translation is not None:
+            self.translation.send_frames(frames)
+            return
         for frame in frames:
-            self._send_one(frame, stream)
+            self.transmit(frame, stream)
 
-    def _send_one(self, frame: OutgoingFrame, stream: str | None) -> None:
+    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
         if isinstance(frame, CallFrame):

@@ -1,7 +1,8 @@
 """Methods of an open session: prompts, cancellation, settings, and the forwarding of everything else."""
 
+import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 from msgspec import UNSET
@@ -90,9 +91,9 @@ def _start_turn(
 ) -> None:
     gateway = client.gateway
     # Prompts during a turn have an id, so that those of two clients are two messages.
-    message_id = f"prompt-{uuid4().hex}" if session.running_turns else UNSET
+    message_id = _message_id(params) or (f"prompt-{uuid4().hex}" if session.running_turns else UNSET)
     blocks = _with_time(params.prompt)
-    turn = session.begin_turn(TurnStarted(blocks), client.connection.id, message_id)
+    turn = session.begin_turn(TurnStarted(blocks, message_id or None), client.connection.id, message_id)
     turn_start = session.turn_start
     others = [other for other in session.clients if other is not client]
     for block in blocks:
@@ -158,6 +159,13 @@ def _start_turn(
     call.on_cancel = on_cancel
     client.forward(call, upstream, body, on_reply)
     gateway.overview.notify_changed(session)
+
+
+def _message_id(params: PromptRequest) -> str:
+    """The id that a client in version 2 gets for its message; empty for other clients."""
+    accord: Any = (params.meta or {}).get("accord")
+    id: Any = cast("dict[str, Any]", accord).get("messageId") if isinstance(accord, dict) else None
+    return id if isinstance(id, str) and re.fullmatch(r"[\w-]{1,80}", id) else ""
 
 
 async def _share_final_text(

@@ -1,0 +1,164 @@
+"""Lets a client speak version 2 with the gateway, whose methods are those of version 1.
+
+Imported on first use: a gateway whose clients speak version 1 never loads it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from accord.agent.protocol_v2 import AgentProtocolV2, Answer
+from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
+from accord.gateway.gateway_client import session_id_of
+from accord.schema import ClientCapabilities, InitializeRequest, PromptRequest
+from accord.schema.codec import decoder
+from accord.session.events import TurnEnded, TurnStarted
+from accord.wire.envelope import ABSENT, Envelope, id_key, parse_envelope
+from accord.wire.translation import TranslatingTransport
+from accord.wire.transport import Frame, Receiver, TransportEnd
+
+
+class TranslatedConnection(Protocol):
+    """The connection of a client, as a translation needs it."""
+
+    @property
+    def handler(self) -> ConnectionHandler | None:
+        """The gateway's end; None after the end."""
+        ...
+
+    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+        """Send a frame of version 2."""
+        ...
+
+
+class ClientTranslation:
+    """Translates the frames of one client. It is the transport below the translator, and its receiver."""
+
+    unsent = 0
+    """The connection counts what is not sent."""
+
+    def __init__(self, connection: TranslatedConnection) -> None:
+        self._connection = connection
+        self._sessions: dict[str, str] = {}
+        """The sessions of the client's open requests: their streams carry the responses."""
+        self._below: Receiver | None = None
+        self._transport = TranslatingTransport(self)
+        self._transport.translator = _GatewayProtocolV2(self._transport, _keep_version)
+        self._transport.start(_ToGateway(connection))
+
+    def receive(self, frames: list[IncomingFrame]) -> None:
+        """Pass messages of the client to the gateway."""
+        for frame in frames:
+            envelope = frame.envelope
+            if envelope.method is not msgspec.UNSET and envelope.id is not msgspec.UNSET:
+                session = session_id_of(params_of(envelope))
+                if session is not None:
+                    self._sessions[id_key(envelope.id)] = session
+        if self._below is not None:
+            self._below.frames([frame.body for frame in frames])
+
+    def send_frames(self, frames: Sequence[OutgoingFrame]) -> None:
+        """Pass messages of the gateway to the client."""
+        for frame in frames:
+            self._transport.send(frame.body)
+
+    # -- the transport below the translator
+
+    def start(self, receiver: Receiver) -> None:
+        self._below = receiver
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame of version 2 on the stream that it belongs to."""
+        envelope = parse_envelope(frame)
+        id: Any = envelope.id
+        if id is msgspec.UNSET or id is None:
+            self._connection.transmit(OutgoingFrame(frame), session_id_of(params_of(envelope)))
+        elif envelope.method is msgspec.UNSET:
+            self._connection.transmit(CallFrame(frame, id=id), self._sessions.pop(id_key(id), None))
+        else:
+            self._connection.transmit(
+                CallFrame(frame, id=id, is_request=True), session_id_of(params_of(envelope))
+            )
+
+    async def drain(self) -> None:
+        """The gateway watches what its clients leave unread."""
+
+    def pause(self) -> None:
+        """The gateway never pauses a client."""
+
+    def resume(self) -> None:
+        """See `pause`."""
+
+    async def aclose(self) -> None:
+        """The connection ends by itself."""
+
+
+class _ToGateway:
+    """Passes translated messages to the gateway's end of the connection."""
+
+    def __init__(self, connection: TranslatedConnection) -> None:
+        self._connection = connection
+
+    def frames(self, frames: list[Frame]) -> None:
+        handler = self._connection.handler
+        if handler is not None:
+            handler.on_frames(
+                [IncomingFrame(frame, parse_envelope(frame)) for frame in frames if isinstance(frame, bytes)]
+            )
+
+    def ended(self, end: TransportEnd) -> None:
+        """The connection ends by itself."""
+
+
+class _TurnState(msgspec.Struct, rename="camel"):
+    """What `_accord/turn` says: the state of a turn of any client."""
+
+    session_id: str
+    state: str
+    stop_reason: str | None = None
+    error: Any = None
+
+
+class _GatewayProtocolV2(AgentProtocolV2):
+    """Reports the turns of other clients, too, as states of the session."""
+
+    def send(self, frame: bytes) -> None:
+        if b'"_accord/turn"' in frame and (envelope := parse_envelope(frame)).method == "_accord/turn":
+            self._report_turn(decoder(_TurnState).decode(envelope.params))
+        else:
+            super().send(frame)
+
+    def call_agent(self, method: str, params: Any, ended: Answer) -> str:
+        if isinstance(params, PromptRequest):  # the gateway logs the message with the id that the client gets
+            session = self._session(params.session_id)
+            session.next_message_id = session.ids.new()
+            meta = params.meta or {}
+            accord: dict[str, Any] = meta.get("accord") or {}
+            params.meta = {**meta, "accord": {**accord, "messageId": session.next_message_id}}
+        return super().call_agent(method, params, ended)
+
+    def _report_turn(self, turn: _TurnState) -> None:
+        session = self._session(turn.session_id)
+        if turn.state in ("started", "running"):
+            session.turn_event(TurnStarted([]))
+        else:
+            session.turn_event(TurnEnded(None, turn.stop_reason or ""))
+
+    def _initialize_request(self, request: Any) -> InitializeRequest:
+        inner = super()._initialize_request(request)
+        capabilities = inner.client_capabilities or ClientCapabilities()
+        meta = capabilities.meta or {}
+        announced: dict[str, Any] = meta.get("accord") or {}
+        capabilities.meta = {**meta, "accord": {**announced, "turn": True}}
+        inner.client_capabilities = capabilities
+        return inner
+
+
+def params_of(envelope: Envelope) -> msgspec.Raw | None:
+    """The params of a call; None if it has none."""
+    return None if envelope.params is ABSENT else envelope.params
+
+
+def _keep_version() -> None:
+    """A failed `initialize` may be repeated, for version 2 only."""
