@@ -14,6 +14,7 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimits, LimitCounter
 from accord.gateway.client_connection import ConnectionOpener, IncomingFrame, OutgoingFrame
+from accord.gateway.client_version import ClientTranslation
 from accord.gateway.contracts import Book, RecordMark
 from accord.gateway.gateway import Gateway
 from accord.gateway.hosted_agent import AgentSource
@@ -28,7 +29,10 @@ OWNER = TokenRights("t1", "owner")
 
 
 class MemoryClientConnection:
-    """A client connection over a memory pair. The test holds the other end."""
+    """A client connection over a memory pair. The test holds the other end.
+
+    `translation` is set for a client in version 2, as by the HTTP server.
+    """
 
     def __init__(self, transport: MemoryTransport, id: str) -> None:
         self.id = id
@@ -38,6 +42,12 @@ class MemoryClientConnection:
         self.marks: list[RecordMark | None] = []
         """The mark of each sent frame."""
         self._held: list[bytes] | None = None
+        self.translation: ClientTranslation | None = None
+
+    @property
+    def handler(self) -> Any:
+        """The gateway's end."""
+        return self.client
 
     @property
     def unsent(self) -> int:
@@ -56,21 +66,32 @@ class MemoryClientConnection:
     def send(
         self, frames: Sequence[OutgoingFrame], stream: str | None, mark: RecordMark | None = None
     ) -> None:
+        if self.translation is not None:
+            self.translation.send_frames(frames)
+            return
         for frame in frames:
-            self.sent.append((frame, stream))
             self.marks.append(mark)
-            if self._held is not None:
-                self._held.append(frame.body)
-            else:
-                self.transport.send(frame.body)
+            self.transmit(frame, stream)
+
+    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+        """Send a frame in the client's version."""
+        self.sent.append((frame, stream))
+        if self._held is not None:
+            self._held.append(frame.body)
+        else:
+            self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
         self.client.on_closed(reason)
 
     def frames(self, frames: list[Frame]) -> None:
-        self.client.on_frames(
-            [IncomingFrame(frame, parse_envelope(frame)) for frame in frames if isinstance(frame, bytes)]
-        )
+        messages = [
+            IncomingFrame(frame, parse_envelope(frame)) for frame in frames if isinstance(frame, bytes)
+        ]
+        if self.translation is None:
+            self.client.on_frames(messages)
+        else:
+            self.translation.receive(messages)
 
     def ended(self, end: TransportEnd) -> None:
         self.client.on_closed(end.reason)
@@ -175,15 +196,26 @@ class GatewayHarness:
     def agent(self) -> DrivenAgent:
         return self.agents[-1]
 
-    def connect(self, rights: TokenRights | None = None, agent: str | None = None) -> DrivenClient:
+    def connect(
+        self, rights: TokenRights | None = None, agent: str | None = None, validate: Any = "agent"
+    ) -> DrivenClient:
         """A connected client that has sent nothing yet."""
         ours, theirs = memory_pair()
         self._connections += 1
         connection = MemoryClientConnection(ours, f"{self.name}-{self._connections}")
         connection.client = self.opener.open(connection, rights or self.rights, agent)
         ours.start(connection)
-        client = DrivenClient(theirs, validate="agent")
+        client = DrivenClient(theirs, validate=validate)
         client.connection = connection
+        return client
+
+    async def client_v2(self, **capabilities: Any) -> "DrivenClient":
+        """A connected client that is initialized in version 2."""
+        client = self.connect(validate=None)
+        client.connection.translation = ClientTranslation(client.connection)
+        info = {"name": "v2", "version": "1"}
+        params = {"protocolVersion": 2, "info": info, "capabilities": capabilities}
+        client.initialize_result = await client.call("initialize", params)
         return client
 
     async def client(self, rights: TokenRights | None = None, **capabilities: Any) -> DrivenClient:
