@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from accord.client.client_options import ProtocolChoice
 from accord.errors import UsageError
 from accord.frontend.agent_config import (
     AgentConfigFile,
@@ -37,14 +38,14 @@ def choose_agent(
     trust: bool,
     ask_trust: TrustCallback = ask,
     env: Mapping[str, str] | None = None,
+    protocol: ProtocolChoice | None = None,
 ) -> ConfiguredAgent:
     """Return the agent for work in a folder, with the variables of `--env`.
 
     `ask_trust` decides about a project's `acp.json`. Raises UsageError.
     """
-    return replace(
-        _choose(name, command, cwd, once if trust else ask_trust, trust=trust), option_env=env or {}
-    )
+    agent = _choose(name, command, cwd, once if trust else ask_trust, trust=trust)
+    return replace(agent, option_env=env or {}, protocol=protocol or agent.protocol)
 
 
 def _choose(
@@ -87,12 +88,16 @@ def remote_launcher(
     return RemoteLauncher(address)
 
 
-def configured_remote_agent(launcher: RemoteLauncher) -> ConfiguredAgent:
+def configured_remote_agent(
+    launcher: RemoteLauncher, protocol: ProtocolChoice | None = None
+) -> ConfiguredAgent:
     """Return a remote agent as a configured one.
 
     It gets no MCP servers of this machine: it could not start them, and would see keys.
     """
-    return ConfiguredAgent(name=str(launcher), origin="user", command=(), config_location="--url")
+    return ConfiguredAgent(
+        name=str(launcher), origin="user", command=(), config_location="--url", protocol=protocol
+    )
 
 
 def _check_untrusted_file(file: AgentConfigFile, name: str | None, default: str) -> None:

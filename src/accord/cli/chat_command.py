@@ -152,7 +152,7 @@ def chat_start(arguments: SessionArguments) -> "ChatStart":
         from accord.cli.agent_choice import choose_agent, configured_remote_agent
 
         if arguments.remote is not None:
-            return configured_remote_agent(arguments.remote)
+            return configured_remote_agent(arguments.remote, arguments.protocol)
 
         return choose_agent(
             arguments.agent,
@@ -161,6 +161,7 @@ def chat_start(arguments: SessionArguments) -> "ChatStart":
             trust=arguments.trust,
             ask_trust=trusting,
             env=arguments.env,
+            protocol=arguments.protocol,
         )
 
     return ChatStart(

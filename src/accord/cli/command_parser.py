@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
+    from accord.client.client_options import ProtocolChoice
     from accord.policy.rules import PermissionDefault
     from accord.wire.remote.address import RemoteLauncher
 
@@ -92,6 +93,7 @@ def add_session_options(parser: Parser) -> None:
     option("--add-dir DIR", "additional folder that the agent may use; repeatable", repeat=True)
     option("--model M", "model to use, one that the agent lists")
     option("--mode M", "mode to use, one that the agent lists")
+    option("--protocol V", "protocol version to ask for: 1, 2 or auto", choices=("1", "2", "auto"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,8 @@ class SessionArguments:
     permissions: "PermissionDefault | None"
     model: str | None
     mode: str | None
+    protocol: "ProtocolChoice | None"
+    """The protocol version of `--protocol`."""
     session: str | None
     newest: bool
     """`--continue`."""
@@ -130,6 +134,7 @@ def session_values(options: argparse.Namespace, command: tuple[str, ...]) -> dic
         "command": command,
         "remote": remote,
         "env": read_env(options.env),
+        "protocol": read_protocol(options.protocol),
         "cwd": agent_folder("--cwd", options.cwd, remote=is_remote),
         "add_dir": tuple(agent_folder("--add-dir", path, remote=is_remote) for path in options.add_dir),
         **{
@@ -152,6 +157,12 @@ def check_remote_options(options: argparse.Namespace) -> None:
         raise UsageError("--token-file needs --url; local agents take no token")
     if options.url is not None and options.env:
         raise UsageError("--env does not reach an agent at --url; set the variable where that agent runs")
+
+
+def read_protocol(value: str | None) -> "ProtocolChoice | None":
+    """Return the value of `--protocol`."""
+    choices: dict[str | None, ProtocolChoice] = {"1": 1, "2": 2, "auto": "auto"}
+    return choices.get(value)
 
 
 def add_trust_option(parser: Parser) -> None:

@@ -87,9 +87,14 @@ _EVENTS_WITHOUT_WORK: Final = (
 def run_agent(arguments: RunArguments) -> ConfiguredAgent:
     """Return the agent of a run. May ask the user to trust a project's file. Raises UsageError."""
     if arguments.remote is not None:
-        return with_budgets(configured_remote_agent(arguments.remote), arguments.budgets)
+        return with_budgets(configured_remote_agent(arguments.remote, arguments.protocol), arguments.budgets)
     agent = choose_agent(
-        arguments.agent, arguments.command, arguments.cwd, trust=arguments.trust, env=arguments.env
+        arguments.agent,
+        arguments.command,
+        arguments.cwd,
+        trust=arguments.trust,
+        env=arguments.env,
+        protocol=arguments.protocol,
     )
     return with_budgets(agent, arguments.budgets)
 

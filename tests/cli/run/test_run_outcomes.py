@@ -22,6 +22,22 @@ def test_a_finished_turn_exits_with_0(harness: RunHarness) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "polite: hello\n", "")
 
 
+@pytest.mark.parametrize("protocol", ["2", "auto"])
+def test_version_2_gives_the_same_answer(harness: RunHarness, protocol: str, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    accord = [sys.executable, "-m", "accord.cli"]
+    agent = [*accord, "trace", "record", "-o", str(trace), "--", *accord, "agent", "--model", "rehearsal"]
+    ran = harness.run("say: hello", "--protocol", protocol, "--format", "quiet", "--", *agent)
+    assert (ran.code, ran.out.strip(), ran.err) == (0, "hello", "")
+    assert "state_update" in trace.read_text()
+
+
+def test_version_2_only_refuses_an_agent_of_version_1(harness: RunHarness) -> None:
+    ran = harness.run("hello", "--protocol", "2", *odd_agent("polite"))
+    assert ran.code == 3
+    assert "protocol version 1; this client speaks only 2" in ran.err
+
+
 @pytest.mark.parametrize(
     ("reason", "code"),
     [

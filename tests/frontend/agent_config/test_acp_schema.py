@@ -26,7 +26,7 @@ def one(**entry: Any) -> dict[str, Any]:
     return {"servers": {"a": {"command": "x", **entry}}}
 
 
-GOOD: list[Any] = [
+GOOD: list[one(protocol="auto"), one(protocol=2), Any] = [
     {},
     {"$schema": "./acp.schema.json", "servers": {}},
     one(
@@ -100,6 +100,8 @@ BAD: list[Any] = [
     one(mcpServers={"m": {}}),
     one(mcpServers=[{"command": "c"}]),
     one(mcpServers={"m": {"url": "ftp://x"}}),
+    one(protocol=3),
+    one(protocol=True),
     one(nonInteractivePolicy="yes"),
     one(argv=["x"]),
     {"agents": {"a": {"argv": []}}},

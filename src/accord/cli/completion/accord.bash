@@ -35,6 +35,7 @@ _accord() {
         'accord run --add-dir') _accord_paths -d; return ;;
         'accord run --model') return ;;
         'accord run --mode') return ;;
+        'accord run --protocol') _accord_words '1 2 auto'; return ;;
         'accord run --permissions') _accord_words 'ask reads all none'; return ;;
         'accord run --format') _accord_words 'text json quiet'; return ;;
         'accord run --output-schema') _accord_paths -f; return ;;
@@ -56,6 +57,7 @@ _accord() {
         'accord chat --add-dir') _accord_paths -d; return ;;
         'accord chat --model') return ;;
         'accord chat --mode') return ;;
+        'accord chat --protocol') _accord_words '1 2 auto'; return ;;
         'accord chat --permissions') _accord_words 'ask reads all none'; return ;;
         'accord agent --model') return ;;
         'accord agent --mode') return ;;
@@ -235,8 +237,8 @@ _accord() {
     esac
     case $at in
         'accord') if [[ $cur == -* ]]; then _accord_words '-h --help -V --version'; else _accord_words 'run chat agent serve cluster check trace proxy agents sessions worktrees tour doctor completion'; fi ;;
-        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --stderr --strict'; else :; fi ;;
-        'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord run') if [[ $cur == -* ]]; then _accord_words '-h --help --file --attach -a --agent --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --protocol --permissions --format --output-schema --set --timeout --deadline --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --retry --steer --trust --stderr --strict'; else :; fi ;;
+        'accord chat') if [[ $cur == -* ]]; then _accord_words '-h --help --url --env --token-file --continue --session --cwd --worktree --add-dir --model --mode --protocol --permissions --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else _accord_words 'rules'; fi ;;
         'accord agent rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'revoke'; fi ;;
         'accord agent rules revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --all'; else :; fi ;;

@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--add-dir' = 'additional folder that the agent may use; repeatable'
             '--model' = 'model to use, one that the agent lists'
             '--mode' = 'mode to use, one that the agent lists'
+            '--protocol' = 'protocol version to ask for: 1, 2 or auto'
             '--permissions' = 'what the agent may do: ask (default on a terminal), reads (default without one), all, none'
             '--format' = 'text (default), json (one event per line) or quiet (only the answer)'
             '--output-schema' = 'ask for an answer in JSON that matches the JSON Schema in a file'
@@ -70,6 +71,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--add-dir' = 'additional folder that the agent may use; repeatable'
             '--model' = 'model to use, one that the agent lists'
             '--mode' = 'mode to use, one that the agent lists'
+            '--protocol' = 'protocol version to ask for: 1, 2 or auto'
             '--permissions' = 'what the agent may do: ask (default), reads (default without a terminal), all, none'
             '--trust' = 'trust the project''s acp.json, for this run only'
         }
@@ -628,6 +630,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord run --add-dir' = @('<dir>')
         'accord run --model' = @('<>')
         'accord run --mode' = @('<>')
+        'accord run --protocol' = @('1', '2', 'auto')
         'accord run --permissions' = @('ask', 'reads', 'all', 'none')
         'accord run --format' = @('text', 'json', 'quiet')
         'accord run --output-schema' = @('<file>')
@@ -649,6 +652,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord chat --add-dir' = @('<dir>')
         'accord chat --model' = @('<>')
         'accord chat --mode' = @('<>')
+        'accord chat --protocol' = @('1', '2', 'auto')
         'accord chat --permissions' = @('ask', 'reads', 'all', 'none')
         'accord chat' = @('<agent>')
         'accord agent --model' = @('<>')

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
+from accord.client.client_options import ProtocolChoice
 from accord.errors import UsageError
 from accord.frontend.agent_config.agent_entry import ConfiguredAgent, McpEntry, Origin, read_mcp_servers
 from accord.frontend.agent_config.agent_list_formats import AgentListEntry, AgentListFile, read_agent_list
@@ -118,6 +119,7 @@ class _EntryReader:
             startup=self._seconds("startupTimeoutMs"),
             cancel=self._seconds("cancelTimeoutMs"),
             max_restarts=self._count("maxRestarts", 0, _MAX_RESTARTS),
+            protocol=self._protocol(members.get("protocol")),
             permissions=None if from_project else rules,
             project_permissions=rules if from_project else None,
             unattended=cast("PermissionDefault | None", self.entry.unattended),
@@ -159,6 +161,11 @@ class _EntryReader:
 
     def _count(self, key: str, minimum: int, maximum: int) -> int | None:
         return read_count(self.entry.members.get(key), self.file, f"{self.entry.key}.{key}", minimum, maximum)
+
+    def _protocol(self, value: Any) -> ProtocolChoice | None:
+        if value is None or value == "auto" or (type(value) is int and value in (1, 2)):
+            return value
+        raise self._bad("protocol", 'it must be 1, 2 or "auto"')
 
     def _permissions(self, value: Any) -> Rules | None:
         if value is None:

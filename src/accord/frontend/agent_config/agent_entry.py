@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import msgspec
 
-from accord.client.client_options import ClientOptions, RestartPolicy
+from accord.client.client_options import ClientOptions, ProtocolChoice, RestartPolicy
 from accord.client.handlers import AgentCommand, ClientHandlers
 from accord.client.remote_agent import PendingAgent
 from accord.errors import NeverStarted
@@ -168,6 +168,8 @@ class ConfiguredAgent:
     cancel: float | None = None
     """The time limit of a canceled turn without any message from the agent, in seconds."""
     max_restarts: int | None = None
+    protocol: ProtocolChoice | None = None
+    """The protocol version to ask for; 1 by default."""
     permissions: Rules | None = None
     """The user's rules."""
     project_permissions: Rules | None = None
@@ -285,7 +287,12 @@ class ConfiguredAgent:
         restart = base.restart or RestartPolicy()
         if self.max_restarts is not None:
             restart = replace(restart, max_restarts=self.max_restarts)
-        return replace(base, limits=limits, restart=restart if restart.max_restarts else None)
+        return replace(
+            base,
+            limits=limits,
+            restart=restart if restart.max_restarts else None,
+            protocol=base.protocol if self.protocol is None else self.protocol,
+        )
 
     def mcp_servers(self, environ: Mapping[str, str] | None = None) -> list[McpServer]:
         """The MCP servers for a session, with resolved references. Raises UsageError."""

@@ -21,7 +21,7 @@ CONTAINER_KEYS: Final[tuple[str, ...]] = ("servers", "agent_servers", "agents")
 
 ENTRY_KEYS: Final[frozenset[str]] = frozenset([
     "command", "args", "env", "cwd", "timeoutMs", "startupTimeoutMs", "cancelTimeoutMs", "permissions",
-    "mcpServers", "maxRestarts", "description",
+    "mcpServers", "maxRestarts", "protocol", "description",
 ])  # fmt: skip
 _KEY_ALIASES: Final = {
     "requestTimeoutMs": "timeoutMs",
