@@ -26,7 +26,9 @@ def one(**entry: Any) -> dict[str, Any]:
     return {"servers": {"a": {"command": "x", **entry}}}
 
 
-GOOD: list[one(protocol="auto"), one(protocol=2), Any] = [
+GOOD: list[Any] = [
+    one(protocol="auto"),
+    one(protocol=2),
     {},
     {"$schema": "./acp.schema.json", "servers": {}},
     one(
