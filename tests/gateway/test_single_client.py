@@ -1,6 +1,7 @@
 """One client and one agent: all messages are forwarded in order, and only ids are translated."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,24 @@ async def test_a_dialect_is_forwarded_in_official_form(audit: AuditLog, tmp_path
         blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
         harness.agent.tell("s1", {"sessionUpdate": "agent_message_chunk", "content": blocks})
         assert [(await client.update())["content"]["text"] for _ in range(2)] == ["a", "b"]
+
+
+async def test_the_log_has_the_time_of_a_prompt_and_the_agent_does_not(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client, other = await harness.client(), await harness.client()
+        await open_session(harness, client, tmp_path)
+        await other.load("s1", str(tmp_path))
+        client.prompt("s1", "go")
+        prompt = await harness.agent.until_method("session/prompt")
+        assert prompt["params"]["prompt"] == [{"type": "text", "text": "go"}]
+        live = await other.update()
+        updates, _ = await (await harness.client()).load("s1", str(tmp_path))
+        replayed = next(update for update in updates if update["sessionUpdate"] == "user_message_chunk")
+        for update in (live, replayed):
+            time = datetime.fromisoformat(update["content"]["_meta"]["accord"]["time"])
+            assert time.tzinfo is not None
 
 
 async def test_an_update_before_the_session_new_answer_is_not_lost(audit: AuditLog, tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ export const FAILURE_SCENARIOS = {
     await tab.page.getByRole("link", { name: "New session" }).click();
     await tab.page.getByRole("radio", { name: "broken" }).check();
     await tab.page.getByRole("button", { name: "Start" }).click();
-    await tab.page.getByRole("alert").getByText("cannot find the module left-pad").waitFor();
+    // The error is in plain words; what the agent wrote is behind a click.
+    const alert = tab.page.getByRole("alert");
+    await alert.getByText("The agent could not be started.").waitFor();
+    assert.equal(await alert.getByText("cannot find the module left-pad").isVisible(), false);
+    await alert.getByText("Details", { exact: true }).click();
+    await alert.getByText("cannot find the module left-pad").waitFor();
     // The page offers an agent's sign-in methods for a new session and for a rejected prompt.
     await tab.startSession("locked");
     await tab.page.getByRole("button", { name: "Sign in with a browser" }).click();

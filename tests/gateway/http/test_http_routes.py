@@ -61,6 +61,32 @@ async def test_a_browser_logs_in_gets_tickets_and_logs_out(version: int) -> None
 
 
 @both_versions
+async def test_the_files_of_the_page_are_compressed_for_clients_that_accept_it(
+    version: int, tmp_path: Path
+) -> None:
+    script = "let x = 1;\n" * 1000
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "index-Ab3dEf9h.js").write_text(script)
+    (tmp_path / "index.html").write_text("<!doctype html>small")
+    async with (
+        http_harness(ServerConfig(page=tmp_path)) as harness,
+        http_client(harness, version, Authorization="") as client,
+    ):
+        etags = set[str]()
+        for accepted, encoding in (("gzip, br", "gzip"), ("gzip", "gzip"), ("gzip;q=0", None), ("br", None)):
+            answer = await client.get("/assets/index-Ab3dEf9h.js", headers={"Accept-Encoding": accepted})
+            assert (answer.headers.get("content-encoding"), answer.text) == (encoding, script)
+            assert answer.headers["vary"] == "Accept-Encoding"
+            assert (int(answer.headers["content-length"]) < 1000) is (encoding == "gzip")
+            etags.add(answer.headers["etag"])
+            headers = {"Accept-Encoding": accepted, "If-None-Match": answer.headers["etag"]}
+            assert (await client.get("/assets/index-Ab3dEf9h.js", headers=headers)).status_code == 304
+        assert len(etags) == 2
+        small = await client.get("/", headers={"Accept-Encoding": "gzip"})
+        assert "content-encoding" not in small.headers
+
+
+@both_versions
 async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, tmp_path: Path) -> None:
     page, secret = tmp_path / "page", tmp_path / "secret"
     (page / "assets").mkdir(parents=True)

@@ -182,6 +182,17 @@ export const en = {
   "compaction.canceled": "Summarizing the conversation was canceled",
   "compaction.other": "The conversation was compacted",
 
+  "error.other": "Something went wrong.",
+  "error.noStart": "The agent could not be started.",
+  "error.signIn": "The agent asks you to sign in.",
+  "error.notAllowed": "Your token does not allow this.",
+  "error.limit": "A limit of the gateway is reached. Try again later.",
+  "error.notSupported": "The agent does not support this.",
+  "error.key": "The model provider refused the key. Check it on the gateway's machine.",
+  "error.busy": "The model provider is busy, or a limit is used up. Try again later.",
+  "error.timeout": "It took too long. Try again.",
+  "error.network": "The model provider or a server could not be reached. Try again.",
+
   "turnEnd.canceled": "This turn was canceled",
   "turnEnd.tokens": "The agent reached the token limit",
   "turnEnd.requests": "The agent reached the limit of model requests for one turn",

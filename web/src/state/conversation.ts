@@ -62,6 +62,8 @@ export interface TurnEnd extends EntryBase {
   kind: "turn_end";
   reason: string;
   error: string | null;
+  /** The JSON-RPC code of the error. */
+  code: number | null;
   stderrTail: string | null;
 }
 
@@ -202,7 +204,8 @@ export class Conversation {
     }
     // After a reconnect, the end of a turn is reported once more.
     if (reason === "end_turn" || this.allEntries.at(-1)?.kind === "turn_end") return;
-    const details = { error: error?.message ?? null, stderrTail: error?.stderrTail ?? null };
+    const code = error?.code ?? null;
+    const details = { error: error?.message ?? null, code, stderrTail: error?.stderrTail ?? null };
     this.add({ ...newEntry(), kind: "turn_end", reason, ...details });
   }
 

@@ -10,8 +10,9 @@ import {
 import { useGateway } from "../state/gateway.ts";
 import { duration } from "../text/format.ts";
 import type { Session } from "../state/session.ts";
+import { plainError } from "../text/plain-error.ts";
 import { Markdown } from "./ContentBlocks.tsx";
-import { Icon, StderrTail } from "./elements.tsx";
+import { ErrorDetails, Icon,  } from "./elements.tsx";
 import { RichText } from "./RichText.tsx";
 import { AgentMessage, Thought, TurnSummary, UserMessage } from "./Messages.tsx";
 import { ToolCallView } from "./ToolCallView.tsx";
@@ -182,13 +183,10 @@ const TURN_ENDS: Record<string, PlainKey> = {
   interrupted: "turnEnd.interrupted",
 };
 
-/** A turn that failed because the agent's program ended. */
-const AGENT_ENDED = /was not answered:|ended with|exited with|was killed/i;
-
-function plainEnd(end: TurnEnd): string {
-  if (end.reason === "error" && AGENT_ENDED.test(end.error ?? "")) return t("turnEnd.crashed");
-  const key = TURN_ENDS[end.reason];
-  return key ? t(key) : t("turnEnd.other", { reason: end.reason });
+function plainEnd({ reason, error, code }: TurnEnd): string {
+  if (reason === "error" && error !== null) return plainError({ message: error, code }, "turnEnd.error");
+  const key = TURN_ENDS[reason];
+  return key ? t(key) : t("turnEnd.other", { reason });
 }
 
 /** Ends after which the same prompt may well succeed. */
@@ -198,15 +196,12 @@ function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
   const { readOnly } = useGateway();
   const isLast = session.conversation.value.entries.value.at(-1) === end;
   const canRetry = isLast && RETRIED_ENDS.has(end.reason) && !readOnly.value && !session.onlyReadable.value;
+  const text = plainEnd(end);
   return (
     <aside class={`divider ${end.reason === "error" || end.reason === "refusal" ? "failed" : ""}`}>
-      <span>{plainEnd(end)}</span>
-      {end.reason !== "interrupted" && (end.error || end.stderrTail) && (
-        <details class="collapsible">
-          <summary>{t("conversation.details")}</summary>
-          {end.error && <p>{end.error}</p>}
-          <StderrTail text={end.stderrTail} />
-        </details>
+      <span>{text}</span>
+      {end.reason !== "interrupted" && (
+        <ErrorDetails message={end.error === text ? null : end.error} stderrTail={end.stderrTail} />
       )}
       {canRetry && !session.running.value && (
         <button type="button" class="small" onClick={() => session.tryAgain()}>

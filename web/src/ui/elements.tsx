@@ -1,6 +1,7 @@
 /** Small elements that many components use: icons and error messages. */
 import type { ComponentChildren, JSX } from "preact";
 import { t } from "../messages/messages.ts";
+import { plainError } from "../text/plain-error.ts";
 import type { ErrorReport } from "../wire/extension-methods.ts";
 
 /** Decorative drawings. Each is next to a word or inside a labeled button. */
@@ -67,16 +68,29 @@ export function LineCounts({ added, removed }: { added: number; removed: number 
   );
 }
 
-/** An error with the end of the agent's stderr. */
+/** An error in plain words. Its own words and the end of the agent's stderr are behind a click. */
 export function ErrorView({ error, prefix = "" }: { error: ErrorReport; prefix?: string }) {
+  const text = plainError(error);
   return (
     <div class="error-text" role="alert">
       <p>
         {prefix}
-        {error.message}
+        {text}
       </p>
-      <StderrTail text={error.stderrTail} />
+      <ErrorDetails message={error.message === text ? null : error.message} stderrTail={error.stderrTail} />
     </div>
+  );
+}
+
+/** The exact words of an error, folded. */
+export function ErrorDetails({ message, stderrTail }: { message: string | null; stderrTail: string | null }) {
+  if (message === null && stderrTail === null) return null;
+  return (
+    <details class="collapsible error-details">
+      <summary>{t("conversation.details")}</summary>
+      {message !== null && <p>{message}</p>}
+      <StderrTail text={stderrTail} />
+    </details>
   );
 }
 
@@ -89,7 +103,7 @@ export function ErrorText({ id, children }: { id?: string | undefined; children:
   );
 }
 
-export function StderrTail({ text }: { text: string | null }) {
+function StderrTail({ text }: { text: string | null }) {
   if (text === null) return null;
   return (
     <pre class="stderr-tail" tabIndex={0} aria-label={t("conversation.stderr")}>

@@ -1,5 +1,7 @@
 """Request routing, and the small endpoints: login, tickets, health, metrics, files of the page."""
 
+import asyncio
+import gzip
 import re
 from collections.abc import Callable, Coroutine
 from hashlib import sha256
@@ -64,6 +66,17 @@ _HASHED_NAME: Final = re.compile(r".+[-.][A-Za-z0-9_-]{8,}\.[a-z0-9]+")
 """A file name with a hash of the content in it; such a file never changes."""
 _MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 _MAX_CACHED_FILES: Final = 256
+_COMPRESSED_TYPES: Final = frozenset((".html", ".js", ".css", ".svg", ".json", ".webmanifest"))
+_MIN_COMPRESSED: Final = 1024
+
+
+def _accepts_gzip(header: str) -> bool:
+    """Whether a client accepts gzip, by its `Accept-Encoding`."""
+    for item in header.lower().split(","):
+        name, _, quality = item.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return quality.strip().replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
 
 
 class HttpRoutes:
@@ -169,10 +182,16 @@ class ApiEndpoints:
         send_response(self._server_state, exchange, 200, encode({"ticket": ticket}), "application/json")
 
 
-class _File(Struct, frozen=True):
+class _File(Struct):
     version: tuple[int, int]
     body: bytes
     etag: str
+    compressed: bytes = b""
+    """Made when a client asks for it first; empty before."""
+
+    @property
+    def compressed_etag(self) -> str:
+        return f'{self.etag[:-1]}-gzip"'
 
 
 class PageFiles:
@@ -202,13 +221,28 @@ class PageFiles:
             raise RequestRefused(404, "Page not found.")
         is_hashed = name.startswith("assets/") and _HASHED_NAME.fullmatch(path.name)
         cache_control = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
-        headers = [("Cache-Control", cache_control), ("ETag", file.etag)]
-        if file.etag in [tag.strip() for tag in (request.header("if-none-match") or "").split(",")]:
+        headers = [("Cache-Control", cache_control), ("Vary", "Accept-Encoding")]
+        compresses = path.suffix in _COMPRESSED_TYPES and len(file.body) >= _MIN_COMPRESSED
+        compresses = compresses and _accepts_gzip(request.header("accept-encoding") or "")
+        etag = file.compressed_etag if compresses else file.etag
+        headers.append(("ETag", etag))
+        kind = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
+        if etag in [tag.strip() for tag in (request.header("if-none-match") or "").split(",")]:
             self._answer(exchange, 304, b"", None, headers)
+        elif not compresses:
+            self._answer(exchange, 200, file.body, kind, headers)
+        elif file.compressed:
+            self._answer(exchange, 200, file.compressed, kind, [*headers, ("Content-Encoding", "gzip")])
         else:
-            self._answer(
-                exchange, 200, file.body, _CONTENT_TYPES.get(path.suffix, "application/octet-stream"), headers
-            )
+            answer = self._compress_and_answer(exchange, file, kind, headers)
+            answer_later(self._server_state, exchange, answer)
+
+    async def _compress_and_answer(
+        self, exchange: HttpExchange, file: _File, kind: str, headers: Headers
+    ) -> None:
+        """Compress the file in a thread: a large one takes longer than the loop may be blocked."""
+        file.compressed = await asyncio.to_thread(gzip.compress, file.body, mtime=0)
+        self._answer(exchange, 200, file.compressed, kind, [*headers, ("Content-Encoding", "gzip")])
 
     def _answer(
         self, exchange: HttpExchange, status: int, body: bytes, kind: str | None, headers: Headers
