@@ -60,6 +60,25 @@ async function openWorker(context, page) {
       await devtools.send("ServiceWorker.deliverPushMessage", { origin, registrationId, data });
       return until(async () => (await shown()).find(({ tag }) => tag === message.route));
     },
+    /** Replaces the subscription, as the browser does when its push service wants that. */
+    async replaceSubscription(endpoint, subscription) {
+      const [worker] = context.serviceWorkers();
+      await worker.evaluate(
+        async ([oldEndpoint, next]) => {
+          const event = new ExtendableEvent("pushsubscriptionchange");
+          const done = new Promise((resolve) => {
+            event.waitUntil = (work) => resolve(work);
+          });
+          Object.assign(event, {
+            oldSubscription: { endpoint: oldEndpoint, options: {} },
+            newSubscription: { toJSON: () => next },
+          });
+          self.dispatchEvent(event);
+          await done;
+        },
+        [endpoint, subscription],
+      );
+    },
     async click(tag, action) {
       const [worker] = context.serviceWorkers();
       await worker.evaluate(
@@ -78,6 +97,16 @@ async function chooseNotifications(tab, name) {
   await tab.page.getByRole("button", { name: "Notify me" }).tap();
   await tab.page.getByRole("checkbox", { name }).tap();
   await tab.page.getByRole("button", { name: "Send a test" }).and(tab.page.locator(":enabled")).waitFor();
+}
+
+/** Lets the gateway send a test to a device; returns the status of its response. */
+async function sendTest(test, endpoint) {
+  const headers = {
+    Authorization: `Bearer ${decodeURIComponent(test.link.split("#token=")[1])}`,
+    "Content-Type": "application/json",
+  };
+  const body = JSON.stringify({ endpoint });
+  return (await fetch(`${test.origin()}/api/push/test`, { method: "POST", headers, body })).status;
 }
 
 async function checkAccessibility(page, place) {
@@ -145,6 +174,17 @@ export const PHONE_SCENARIOS = {
     await page.waitForURL((url) => url.hash === end.route);
     await tab.waitForText("Done.");
 
+    // A subscription that the browser has replaced goes to the gateway while no page is asked.
+    const known = await page.evaluate(() => localStorage.getItem("accord.push"));
+    const next = service.subscribe([...service.devices.values()][0].serverKey);
+    await worker.replaceSubscription(known, next);
+    assert.deepEqual(
+      [await sendTest(test, known), await sendTest(test, next.endpoint)],
+      [404, 204],
+      "the gateway knows the new subscription and has forgotten the old one",
+    );
+    assert.equal((await service.next()).kind, "test");
+
     // A late tap on the notification of an answered question.
     await page.goto(test.link.replace(/#.*/, question.route));
     await page.getByText("This question was answered already").waitFor();
@@ -152,7 +192,7 @@ export const PHONE_SCENARIOS = {
   },
 
   async "notifications on a tablet"(test) {
-    const { tab, service, context } = await openDevice(test, TABLET, "light");
+    const { tab, service } = await openDevice(test, TABLET, "light");
     const { page } = tab;
     await page.goto(test.link.replace(/#.*/, "#/inbox"));
     await chooseNotifications(tab, "A session is done");
@@ -172,13 +212,23 @@ export const PHONE_SCENARIOS = {
     assert.equal(await page.evaluate(() => localStorage.getItem("accord.push")), null);
 
     // A browser that blocks notifications is told where to allow them.
-    await context.clearPermissions();
-    await page.addInitScript(() => {
+    const blocked = await test.newContext({ viewport: TABLET, hasTouch: true, isMobile: true });
+    await blocked.addInitScript(() => {
       Object.defineProperty(Notification, "permission", { get: () => "denied" });
     });
-    await page.reload();
-    await page.getByRole("button", { name: "Notify me" }).tap();
-    await page.getByText("Notifications are blocked.").waitFor();
+    const other = await test.openTab(test.link, blocked);
+    await other.page.getByRole("link", { name: "Inbox" }).tap();
+    await other.page.getByRole("button", { name: "Notify me" }).tap();
+    await other.page.getByText("Notifications are blocked.").waitFor();
     test.assertClean();
+
+    // Signing out ends the subscription, too.
+    await page.getByRole("checkbox", { name: "A session is done" }).tap();
+    await page.getByRole("button", { name: "Send a test" }).and(page.locator(":enabled")).waitFor();
+    const endpoint = await page.evaluate(() => localStorage.getItem("accord.push"));
+    assert.equal(await sendTest(test, endpoint), 204);
+    await page.getByRole("button", { name: "Sign out" }).tap();
+    await page.getByLabel("Token or pairing link").waitFor();
+    assert.equal(await sendTest(test, endpoint), 404);
   },
 };

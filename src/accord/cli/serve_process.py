@@ -38,6 +38,8 @@ from accord.gateway.gateway_service import GatewayPlan, GatewayService, run_gate
 from accord.gateway.hosted_agent import AgentSource
 from accord.gateway.http import ServerConfig, tls_context
 from accord.gateway.http.http_routes import PAGE_FOLDER
+from accord.gateway.notifications.notification_settings import NotificationSettings, shown_url
+from accord.gateway.notifications.notification_targets import webhook_secret, webhook_secret_file
 from accord.gateway.running_gateways import announce, list_running_gateways
 from accord.private_files import private_opener
 from accord.safe_text import clean_line
@@ -204,6 +206,7 @@ class _ServeRun:
             and not all(map(is_loopback, self._plan.server_config.hosts))
         ):
             notes.append("Warning: the connection is not encrypted (--insecure).")
+        notes += notification_notes(settings.notifications)
         notes += [
             f"Another gateway runs at {other.url}; a session is open in one gateway at a time."
             for other in list_running_gateways()
@@ -245,6 +248,21 @@ def public_url(settings: ServeSettings, addresses: tuple[str, ...], port: int) -
             return f"https://{name}"  # behind a reverse proxy
         return format_url(tls, name, port)
     return format_url(tls, _reachable_address(addresses[0]), port)
+
+
+def notification_notes(settings: NotificationSettings) -> list[str]:
+    """Say which topics and webhooks get notifications, and where the secret of the webhooks is."""
+    names = [f"ntfy {shown_url(ntfy.url)}" for ntfy in settings.ntfy]
+    names += [f"webhook {shown_url(webhook.url)}" for webhook in settings.webhooks]
+    notes = [f"Notifications go to {', '.join(names)}. To try it run: accord serve notify"] if names else []
+    if any(webhook.secret_file is None for webhook in settings.webhooks):
+        file = webhook_secret_file()
+        try:
+            webhook_secret(file)  # receivers need it before the first event
+            notes.append(f"The secret that signs webhooks is in {file}")
+        except (OSError, UsageError) as error:
+            notes.append(f"Webhooks cannot be signed: {error}")
+    return notes
 
 
 def reachable_link(url: str) -> str | None:

@@ -9,6 +9,7 @@ from tests.gateway.notifications.receiver import PushBrowser, new_certificate, r
 
 from accord.cli import serve_command
 from accord.cli.serve_command import main, read_arguments, read_settings
+from accord.cli.serve_process import notification_notes
 from accord.errors import UsageError
 from accord.gateway.access.access_tokens import TokenStore
 from accord.gateway.access.push_devices import FilePushDevices
@@ -91,3 +92,11 @@ def test_revoking_a_token_removes_its_devices(capsys: pytest.CaptureFixture[str]
     assert main(["token", "revoke", token.id]) == 0
     assert "is revoked" in capsys.readouterr().out
     assert FilePushDevices().all() == []
+
+
+def test_the_start_says_where_notifications_go_and_shows_no_topic() -> None:
+    _write_settings(ntfy=[{"url": "https://ntfy.sh/secret-topic"}], webhooks=[{"url": "https://x.example/y"}])
+    to, secret = notification_notes(read_settings().notifications)
+    assert to.startswith("Notifications go to ntfy https://ntfy.sh, webhook https://x.example.")
+    assert secret.endswith("gateway/webhook-secret")
+    assert Path(secret.rpartition(" ")[2]).read_text().startswith("whsec_")

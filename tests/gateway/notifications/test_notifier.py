@@ -146,6 +146,7 @@ async def test_each_device_gets_what_it_chose_and_its_token_may_see(
             "watcher": setup.new_token(read_only=True),
             "elsewhere": setup.new_token(folders=["/nowhere"]),
             "other-agent": setup.new_token(agents=["claude"]),
+            "shared": setup.new_token(read_only=True, session="s2"),
         }
         for name, token in tokens.items():
             await setup.devices.add(PushBrowser(receiver.url, name).device(token))

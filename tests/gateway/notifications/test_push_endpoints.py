@@ -101,6 +101,17 @@ async def test_without_a_token_or_with_another_one_nothing_can_be_done(receiver:
     assert receiver.received.empty()
 
 
+async def test_a_share_link_cannot_subscribe(receiver: Receiver) -> None:
+    async with push_server(receiver) as server:
+        _, text = server.harness.tokens.new("guest", agents=["known"], session="s1", read_only=True)
+        answer = await server.post(
+            "/api/push",
+            PushBrowser(receiver.url).subscription("done"),
+            Authorization=f"Bearer {text}",
+        )
+        assert (answer.status_code, server.devices.all()) == (403, [])
+
+
 async def test_a_foreign_page_cannot_subscribe(receiver: Receiver) -> None:
     browser = PushBrowser(receiver.url)
     async with push_server(receiver) as server:

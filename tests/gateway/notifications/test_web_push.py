@@ -1,5 +1,8 @@
 """Encryption and signature of Web Push messages, against the example of RFC 8291 and an own reader."""
 
+import subprocess
+import sys
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from tests.gateway.notifications.receiver import PushBrowser, checked_claims
@@ -57,3 +60,8 @@ def test_base64_is_read_with_and_without_padding() -> None:
     assert from_base64("_-8") == from_base64("_-8=") == b"\xff\xef"
     with pytest.raises(ValueError, match="base64url"):
         from_base64("a")
+
+
+def test_the_gateway_does_not_import_the_library_before_it_is_used() -> None:
+    code = "import sys, accord.cli.serve_process; sys.exit('cryptography' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

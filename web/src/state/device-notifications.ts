@@ -140,6 +140,7 @@ function hindrance(): PushState | null {
 }
 
 async function registration(): Promise<ServiceWorkerRegistration> {
+  if (!(await navigator.serviceWorker.getRegistration())) throw new Error(t("notifications.unsupported"));
   return navigator.serviceWorker.ready;
 }
 

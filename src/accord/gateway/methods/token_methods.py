@@ -175,6 +175,8 @@ async def revoke_token(client: "GatewayClient", call: "ClientCall") -> None:
             await tokens.remove(ended.id)
             if client.gateway.browsers is not None:
                 client.gateway.browsers.forget(ended.id)
+            if client.gateway.notifier is not None:
+                client.gateway.notifier.devices.forget(ended.id)
     except UsageError as error:
         raise InvalidRequest(str(error)) from None
     client.gateway.audit.record(

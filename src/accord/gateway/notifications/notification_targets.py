@@ -19,6 +19,7 @@ from accord.errors import BadSettings
 from accord.frontend.web_client import Url, parse_url
 from accord.gateway.access.push_devices import NotifiedEvent, PushDevice
 from accord.gateway.notifications.notification_settings import NtfySettings, WebhookSettings, shown_url
+from accord.paths import data_dir
 from accord.private_files import create_file, private_folder
 from accord.schema.codec import encode
 
@@ -161,12 +162,11 @@ class NtfyTarget:
 class WebhookTarget:
     """Another program. Signed as in the Standard Webhooks specification."""
 
-    def __init__(self, settings: WebhookSettings, link: str | None, default_secret_file: Path) -> None:
+    def __init__(self, settings: WebhookSettings, link: str | None) -> None:
         self.name: str = f"webhook {shown_url(settings.url)}"
         self.events: tuple[NotifiedEvent, ...] = settings.events
         self._settings = settings
         self._link = link
-        self._default_secret_file = default_secret_file
 
     def request(self, alert: Alert, now: float) -> OutgoingRequest:
         settings = self._settings
@@ -186,7 +186,7 @@ class WebhookTarget:
         if settings.secret_file is not None:
             secret = _secret_of(settings.secret_file)
         else:
-            secret = webhook_secret(self._default_secret_file)
+            secret = webhook_secret(webhook_secret_file())
         headers = {
             "Content-Type": "application/json",
             "webhook-id": alert.id,
@@ -209,6 +209,11 @@ def sign(secret: str, id: str, timestamp: str, body: bytes) -> str:
         )
     digest = hmac.digest(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)
     return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def webhook_secret_file() -> Path:
+    """The file with the secret of webhooks that name no other one."""
+    return data_dir() / "gateway" / "webhook-secret"
 
 
 def webhook_secret(file: Path) -> str:

@@ -43,7 +43,6 @@ from accord.gateway.notifications.notification_targets import (
     WebPushTarget,
 )
 from accord.gateway.pending_requests import PERMISSION_METHOD, PendingRequest
-from accord.paths import data_dir
 from accord.safe_text import one_line
 from accord.schema import RequestPermissionRequest
 
@@ -166,10 +165,9 @@ class Notifier:
 
     def own_targets(self) -> list[Target]:
         """The topics and webhooks of the settings."""
-        secret_file = data_dir() / "gateway" / "webhook-secret"
         return [
             *(NtfyTarget(settings, self.link) for settings in self._settings.ntfy),
-            *(WebhookTarget(settings, self.link, secret_file) for settings in self._settings.webhooks),
+            *(WebhookTarget(settings, self.link) for settings in self._settings.webhooks),
         ]
 
     async def _send_to_devices(self, alert: Alert, folders: tuple[str, ...]) -> None:
@@ -178,7 +176,7 @@ class Notifier:
             if (
                 rights is not None
                 and alert.event in device.events
-                and rights.covers(alert.agent, folders)
+                and rights.may_see(alert.agent, alert.session_id, folders)
                 and not (alert.event == "waits" and rights.read_only)
             ):
                 self._tasks.start(self._send_to_device(device, rights, alert))
@@ -187,7 +185,7 @@ class Notifier:
         """The rights of the device's user; None, and the device is removed, if its token has ended."""
         token = self._tokens.get(device.token)
         now = self._now()
-        if token is not None and not token.is_expired(now):
+        if token is not None and self._tokens.is_valid(token.id):
             return token.rights().restricted_to(self._folders)
         if now - device.created > _NEW_TOKEN_SECONDS:
             await self._remove(device)
