@@ -13,6 +13,7 @@ from accord.cluster.jetstream import JetStream, with_retries
 from accord.cluster.log_message import CommitReader
 from accord.cluster.log_writer import LogWriter
 from accord.cluster.streams import LogAddress
+from accord.gateway.session_log import TimeSlice
 from accord.schema import SessionUpdate
 from accord.session import Event, SessionState
 from accord.session.protocol_v1 import updates_of
@@ -47,6 +48,7 @@ class ClusterLogReader:
         self._commits = CommitReader(place[0], 0, place[1])
         self._history_is_read = after > 0
         self._updates: Iterator[SessionUpdate] = iter(())
+        self._slice = TimeSlice()
 
     @property
     def place(self) -> tuple[int, int]:
@@ -57,9 +59,9 @@ class ClusterLogReader:
         if not self._history_is_read:
             self._history_is_read = True
             await self.read_state()
-            events = self.state.history.events()
-            self._updates = chain.from_iterable(map(_updates_of, events))
+            self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
         if page := list(islice(self._updates, PAGE_SIZE)):
+            await self._slice.pause_if_due()
             return page
         page = [update for event in await self._new_events() for update in _updates_of(event)]
         self._updates = iter(page[PAGE_SIZE:])
@@ -108,7 +110,9 @@ class ClusterLogReader:
                 first = self.last + 1
                 for group in commit.groups:
                     if group.kind == EVENT and group.first + group.length > first:
-                        events += map(self.state.apply, events_in([group], first, commit.head.last))
+                        for event in events_in([group], first, commit.head.last):
+                            events.append(self.state.apply(event))
+                            await self._slice.pause_if_due()
                 self.last = max(self.last, commit.head.last)
             if not page:
                 if clock.now() > deadline:

@@ -302,6 +302,19 @@ class FileSessionLog:
                 LOG.error("session %s: %s", self._session_id, error)
 
 
+class TimeSlice:
+    """Lets other tasks of the loop run when this one has run for a slice of time."""
+
+    def __init__(self) -> None:
+        self._until = perf_counter() + _SLICE_SECONDS
+
+    async def pause_if_due(self) -> None:
+        """Pause if the slice is over, and begin the next one."""
+        if perf_counter() > self._until:
+            await asyncio.sleep(0)
+            self._until = perf_counter() + _SLICE_SECONDS
+
+
 class FileLogReader:
     """Reads a session's log: the history as few updates, then the new ones."""
 
@@ -312,7 +325,7 @@ class FileLogReader:
         self._last_read = after
         self._history_is_read = after > 0
         self._updates: Iterator[SessionUpdate] = iter(())
-        self._pause_at = perf_counter() + _SLICE_SECONDS
+        self._slice = TimeSlice()
 
     async def page(self) -> list[SessionUpdate]:
         if not self._history_is_read:
@@ -320,7 +333,7 @@ class FileLogReader:
             await self.read_state()
             self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
         if page := list(islice(self._updates, PAGE_SIZE)):
-            await self._pause_if_due()
+            await self._slice.pause_if_due()
             return page
         async for event in self._new_events():
             page += _updates_of(event)
@@ -345,15 +358,10 @@ class FileLogReader:
                 events = self._book.store.events(self._stored_id, self._last_read)
                 for event in events:  # one record can take as long as a whole slice
                     yield self.state.apply(event)
-                    await self._pause_if_due()
+                    await self._slice.pause_if_due()
                 self._last_read = last
         except NotFound:
             return
-
-    async def _pause_if_due(self) -> None:
-        if perf_counter() > self._pause_at:
-            await asyncio.sleep(0)
-            self._pause_at = perf_counter() + _SLICE_SECONDS
 
 
 def _updates_of(event: Event) -> list[SessionUpdate]:
