@@ -217,14 +217,19 @@ class ClientPeer:
             update = {"sessionUpdate": f"_accord/{event}", **members}
             self.connection.notify("session/update", {"sessionId": session_id, "update": update})
 
-    def call(self, method: str, params: Any, *, key: Hashable | None) -> Coroutine[Any, Any, Any]:
-        """Call a method of the client. The result has the type of the method table."""
-        read = self._result_readers.get(method)
+    def call(
+        self, method: str, params: Any, *, key: Hashable | None, read: Callable[[Any], Any] | None = None
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a method of the client. Without `read`, the result has the type of the method table."""
+        read = read or self._result_readers.get(method)
         if read is None:
             known = request("client", method)
             assert known is not None, f"{method} is not a method of a client"
             read = self._result_readers[method] = self.reader.result_reader(known)
-        return self.connection.request(method, _in_trace(params), key=key, read=read)
+        # An agent that does not use telemetry does not load its module.
+        if (telemetry := sys.modules.get("accord.telemetry")) and (trace := telemetry.injected()):
+            params = replace(params, meta={**(params.meta or {}), **trace})
+        return self.connection.request(method, params, key=key, read=read)
 
     def require(self, offered: bool, what: str) -> None:
         """Raise NotOffered unless the client offers a capability."""
@@ -235,16 +240,6 @@ class ClientPeer:
     def _task_failed(self, error: BaseException) -> None:
         if self.connection.end is None or not isinstance(error, ConnectionClosed):
             LOG.error("a task of the agent failed", exc_info=error)
-
-
-def _in_trace(params: Any) -> Any:
-    """The parameters with the trace of the caller in their `_meta`, if telemetry is on.
-
-    Agents that do not use telemetry do not load its module.
-    """
-    telemetry = sys.modules.get("accord.telemetry")
-    trace: dict[str, Any] = {} if telemetry is None else telemetry.injected()
-    return replace(params, meta={**(params.meta or {}), **trace}) if trace else params
 
 
 def run_callback(callback: Callable[[], object]) -> None:

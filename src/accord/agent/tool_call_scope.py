@@ -299,7 +299,7 @@ async def ask_permission(
     _check_options(options)
     params = RequestPermissionRequest(session_id, tool_call, list(options))
     read = peer.reader.outcome_reader(options)
-    request = peer.connection.request("session/request_permission", params, key=session_id, read=read)
+    request = peer.call("session/request_permission", params, key=session_id, read=read)
     try:
         outcome = await with_timeout(request, timeout, peer.clock)
     except TimeoutError:

@@ -165,7 +165,7 @@ async def test_the_client_sends_its_context(recorded: Recorded) -> None:
 
 async def test_requests_of_the_agent_carry_the_context(harness: AgentHarness, recorded: Recorded) -> None:
     configure(harness, SANDBOX_OFF)
-    model = ScriptedModel([use("bash", command="true")])
+    model = ScriptedModel([use("bash", command="touch made")])
     async with harness.client(model=model) as client:
         id = client.prompt(await client.new_session(harness.cwd), "go")
         question = await client.asked("session/request_permission")
