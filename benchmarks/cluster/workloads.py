@@ -300,20 +300,43 @@ async def crowd(cluster: Cluster) -> Figures:
 
 
 async def memory(cluster: Cluster) -> Figures:
-    """The memory of an idle session with one client of its owner, at the owner and at a NATS server."""
+    """The memory of an idle session: with one client at its owner, and one of 20,000 at a NATS server."""
     count = 200
     owner = cluster.node("a")
     clients = [(await new_session(cluster, owner))[0]]
     await asyncio.sleep(1)
-    before, nats_before = processes.read(owner.pid).rss, _nats_memory(cluster)
+    before = processes.read(owner.pid).rss
     clients += [(await new_session(cluster, owner))[0] for _ in range(count)]
-    after, nats_after = processes.read(owner.pid).rss, _nats_memory(cluster)
+    after = processes.read(owner.pid).rss
     for client in clients:
         client.close()
     return {
         "idle attached session at its node, KiB": (after - before) / count / 1024,
-        "idle session at a NATS server, KiB": (nats_after - nats_before) / count / 1024 / 3,
+        "idle session at a NATS server, KiB": await _nats_memory_of_sessions(cluster) / 1024,
     }
+
+
+async def _nats_memory_of_sessions(cluster: Cluster, count: int = 20_000, at_once: int = 100) -> float:
+    """The bytes of memory that one server needs for one more session."""
+    async with open_streams(cluster) as streams:
+        book = ClusterBook(streams, "bench", fence=BenchLease(), may_claim=nothing_is_free)
+        await book.start()
+
+        async def store(number: int) -> None:
+            log = book.open_log("bench", f"bench-memory-{number}", "/bench", new=True)
+            log.append(AgentMessageChunk(TextContent("x" * 230)))
+            await log.release()
+
+        async def store_all(first: int, end: int) -> None:
+            for start in range(first, end, at_once):
+                await asyncio.gather(*(store(number) for number in range(start, min(start + at_once, end))))
+
+        await store_all(0, count // 5)  # they fill the caches of the servers
+        before = _nats_memory(cluster)
+        await store_all(count // 5, count)
+        grown = _nats_memory(cluster) - before
+        await book.aclose()
+    return grown / (count - count // 5) / len(cluster.nats)
 
 
 def _nats_memory(cluster: Cluster) -> int:

@@ -1,6 +1,7 @@
 """The connection to the NATS servers: reconnecting, nothing buffered, one clear line for each error."""
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 
@@ -107,9 +108,20 @@ async def test_wrong_credentials_are_one_clear_line(tmp_path: Path) -> None:
             assert connection.is_connected
 
 
-async def test_a_server_that_is_too_old_is_one_clear_line(server: RunningServer) -> None:
-    with pytest.raises(UsageError, match=r"is too old \(2\.\d+\.\d+\); use 99\.0 or newer"):
-        await connect(server.settings(), "n1", oldest_server=(99, 0))
+async def test_a_server_that_is_too_old_is_one_clear_line() -> None:
+    info = {"server_id": "old", "version": "2.9.1", "proto": 1, "headers": True, "max_payload": 1 << 20}
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"INFO " + json.dumps(info).encode() + b"\r\n")
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        port = listening.sockets[0].getsockname()[1]
+        with pytest.raises(UsageError, match=r"is too old \(2\.9\.1\); use 2\.12 or newer"):
+            await connect(ClusterSettings(servers=(f"nats://127.0.0.1:{port}",)), "n1")
 
 
 async def test_a_small_max_payload_is_one_clear_line(tmp_path: Path) -> None:

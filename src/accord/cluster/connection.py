@@ -127,7 +127,6 @@ class NatsConnection:
         name: str,
         password: str | None,
         clock: Clock,
-        oldest_server: tuple[int, int] = OLDEST_SERVER,
     ) -> None:
         self.settings: ClusterSettings = settings
         self.clock: Clock = clock
@@ -143,7 +142,6 @@ class NatsConnection:
         self._first_failure: asyncio.Future[Exception] | None = None
         """While the first connection is made: the error after which trying again is useless."""
         self._closing = False
-        self._oldest_server = oldest_server
         self._reported = True
         self._lost_at: float | None = None
         self._replacing: asyncio.Task[None] | None = None
@@ -215,11 +213,11 @@ class NatsConnection:
 
     def _check_server(self, shown: str) -> None:
         version = self._client.connected_server_version
-        if (version.major, version.minor) < self._oldest_server:
+        if (version.major, version.minor) < OLDEST_SERVER:
             self._closing = True
             raise UsageError(
                 f"the NATS server at {shown} is too old ({version.major}.{version.minor}.{version.patch}); "
-                f"use {self._oldest_server[0]}.{self._oldest_server[1]} or newer"
+                f"use {OLDEST_SERVER[0]}.{OLDEST_SERVER[1]} or newer"
             )
         if self._client.max_payload < MIN_PAYLOAD:
             raise UsageError(
@@ -414,12 +412,11 @@ async def connect(
     password: str | None = None,
     seconds: float = CONNECT_SECONDS,
     clock: Clock = SYSTEM_CLOCK,
-    oldest_server: tuple[int, int] = OLDEST_SERVER,
 ) -> NatsConnection:
     """Connect to the servers of the settings; `name` is shown by the servers. Raises UsageError."""
     if settings.password_file is not None:
         password = read_password(settings.password_file)
-    connection = NatsConnection(settings, name, password, clock, oldest_server)
+    connection = NatsConnection(settings, name, password, clock)
     await connection.open(seconds)
     return connection
 
