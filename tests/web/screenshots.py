@@ -15,7 +15,16 @@ from tests.web.screenshot_agent import CODE, FILE
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
-SCREENSHOTS = ("phone-notifications", "new-session", "approval", "inbox", "phone", "phone-sessions", "dark")
+SCREENSHOTS = (
+    "phone-notifications",
+    "new-session",
+    "approval",
+    "inbox",
+    "phone",
+    "phone-sessions",
+    "dark",
+    "review",
+)
 
 
 def main() -> None:
@@ -27,6 +36,9 @@ def main() -> None:
         for name in ("greeter", "parser"):
             (projects / name).mkdir(parents=True)
         (projects / "greeter" / FILE).write_text(CODE, "utf-8")
+        git = ("git", "-c", "user.name=me", "-c", "user.email=me@example.com")
+        for words in (("init", "--quiet", "-b", "main"), ("add", "-A"), ("commit", "--quiet", "-m", "first")):
+            subprocess.run([*git, *words], cwd=projects / "greeter", check=True)
         home.mkdir()
         program = Path(__file__).with_name("screenshot_agent.py")
         accord(home, "agents", "add", "example", "--", sys.executable, str(program))

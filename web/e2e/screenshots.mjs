@@ -85,7 +85,16 @@ try {
   await tab.idle.waitFor();
   await tab.expandAll(".tool-header[aria-expanded=false]:has-text('pytest')");
   await tab.waitForText("Welcome, world!", tab.terminal);
+  const latest = tab.page.getByRole("button", { name: "Latest" });
+  if (await latest.isVisible()) await latest.click();
   await take(tab, "dark", { theme: "dark" });
+  await tab.page.keyboard.press("Alt+r");
+  await tab.page.getByRole("button", { name: "Comment on line 5" }).last().click();
+  await tab.page.locator(".comment textarea").fill("Say hello as well.");
+  await tab.page.keyboard.press("Enter");
+  await tab.page.getByRole("textbox", { name: "Message of the commit" }).fill("Greet more warmly");
+  await take(tab, "review");
+  await tab.page.keyboard.press("Escape");
   // The gateway waits for running turns before it stops, so the question needs an answer.
   await tab.page.getByRole("link", { name: "Inbox" }).click();
   await tab.page.getByRole("button", { name: "Decline" }).click();

@@ -27,11 +27,6 @@ export function UserMessage({ message, session }: { message: Message; session: S
         )}
       </article>
       <div class="message-actions">
-        {message.time !== null && (
-          <time dateTime={new Date(message.time).toISOString()} title={new Date(message.time).toLocaleString()}>
-            {clockTime(message.time)}
-          </time>
-        )}
         {text !== "" && <CopyButton text={text} label={t("conversation.copyPrompt")} compact />}
         {text !== "" && !message.steered && mayPrompt(session) && (
           <button
@@ -43,6 +38,11 @@ export function UserMessage({ message, session }: { message: Message; session: S
           >
             <Icon name="edit" />
           </button>
+        )}
+        {message.time !== null && (
+          <time dateTime={new Date(message.time).toISOString()} title={new Date(message.time).toLocaleString()}>
+            {clockTime(message.time)}
+          </time>
         )}
       </div>
     </div>
