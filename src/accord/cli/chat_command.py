@@ -24,7 +24,7 @@ from accord.policy.rules import PERMISSION_DEFAULTS
 if TYPE_CHECKING:
     from accord.frontend.agent_config import ConfiguredAgent
     from accord.frontend.agent_config.project_trust import TrustCallback
-    from accord.tui.chat_types import ChatStart
+    from accord.tui.chat_types import ChatStart, KeyState
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -112,12 +112,19 @@ def run_screen_chat(arguments: SessionArguments) -> int:
             dark=background.dark,
             typed=typed,
             choose_agent=choose_by_name,
+            check_key=_check_key,
             terminal_mode=terminal_mode,
         )
         code = app.run(mouse=settings.mouse) or 0
     for line in resume_lines(arguments, app.ended):
         print_stderr(line)
     return code
+
+
+def _check_key(online: bool) -> "KeyState":
+    from accord.cli.model_check import model_key_state
+
+    return model_key_state(online)
 
 
 def resume_lines(arguments: SessionArguments, ended: "Sequence[tuple[ChatStart, str]]") -> list[str]:

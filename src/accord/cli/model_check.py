@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from accord.client import ClientSession
     from accord.coder.models import ModelRegistry
     from accord.frontend.agent_config import ConfiguredAgent
+    from accord.tui.chat_types import KeyState
 
 _REHEARSAL: Final = "rehearsal"
 _ADVICE: Final = (
@@ -50,6 +51,41 @@ async def check_model(
     if not can_ask():
         raise AuthRequired(reason)
     note(f"{reason}. Until then, the script answers.")
+
+
+def model_key_state(online: bool) -> "KeyState":
+    """Return whether the coding agent has a model with a key; `online` tests the key with a request."""
+    from accord.coder.models import ModelRegistry
+    from accord.tui.chat_types import KeyState
+
+    try:
+        models = ModelRegistry()
+        choice = models.choose()
+        if choice.source == _REHEARSAL:
+            return KeyState("", "", choice.missing_model or "no model key yet")
+        name = str(choice.model)
+        if choice.missing_key is not None:
+            return KeyState(name, "", choice.missing_key)
+        if choice.model.provider in (_REHEARSAL, "acp"):
+            return KeyState(name)
+        endpoint = models.endpoints.get(choice.model.provider, choice.model.name)
+        source = models.endpoints.key_variable(endpoint.name) or "stored key"
+        if not online or endpoint.key is None:
+            return KeyState(name, "" if endpoint.key is None else source)
+    except UsageError as error:
+        return KeyState(problem=str(error))
+    return _tested_key(name, endpoint.name, source, models)
+
+
+def _tested_key(model: str, provider: str, source: str, models: "ModelRegistry") -> "KeyState":
+    from accord.cli.doctor_command import BROKEN, DoctorFinding
+    from accord.cli.doctor_online import check_providers
+    from accord.tui.chat_types import KeyState
+
+    (finding,) = check_providers([DoctorFinding(provider, "ready", "")], models)
+    if finding.state == BROKEN:
+        return KeyState(model, source, f"{provider}: {finding.remark.rstrip('; ')}")
+    return KeyState(model, f"{source}, works" if finding.state == "works" else source)
 
 
 def _names_model(command: tuple[str, ...]) -> bool:

@@ -94,6 +94,18 @@ def _review(app: "ChatApp") -> None:
     open_review(app)
 
 
+async def _sign_in(app: "ChatApp") -> None:
+    from accord.tui.welcome_actions import sign_in
+
+    app.run_worker(sign_in(app), group="welcome", exclusive=True)
+
+
+async def _tour(app: "ChatApp") -> None:
+    from accord.tui.welcome_actions import take_tour
+
+    await take_tour(app)
+
+
 def _settings(app: "ChatApp") -> None:
     from accord.tui.option_screens import SettingsScreen
 
@@ -135,6 +147,8 @@ ACTIONS: Final[list[Action]] = [
     Action("rewind", "Undo and rewind", lambda app: app.view.choose_rewind(), "alt+u", "Alt+U",
            "Go back to before an earlier prompt"),
     Action("agent", "New session with an agent", _new_session, "ctrl+n", "Ctrl+N", "In a new tab"),
+    Action("sign_in", "Sign in, or enter a model key", _sign_in, "alt+l", "Alt+L"),
+    Action("tour", "Take the tour", _tour, "alt+t", "Alt+T", "Two minutes, without a key"),
     Action("review", "Review changes", _review, "alt+v", "Alt+V", "Revert, comment on or commit them"),
     Action("sessions", "Sessions: resume, fork, delete, search",
            _sessions, "f2", "F2", "Earlier sessions of all agents"),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.notifications import SeverityLevel
 
-    from accord.tui.chat_types import ChooseAgent
+    from accord.tui.chat_types import CheckKey, ChooseAgent
     from accord.tui.frame_sender import FrameSender
 
 
@@ -92,13 +92,15 @@ class ChatApp(App[int]):
         dark: bool | None = None,
         typed: str = "",
         choose_agent: "ChooseAgent | None" = None,
+        check_key: "CheckKey | None" = None,
         write: Callable[[str], None] | None = None,
         terminal_mode: list[Any] | None = None,
     ) -> None:
         """`dark` is the background of the terminal, `typed` what the user typed before the screen opened.
 
-        `choose_agent` finds other agents. `write` sends escape sequences to the terminal. `terminal_mode` is
-        that of the terminal for programs that run while the screen is hidden.
+        `choose_agent` finds other agents, `check_key` looks up the key of the coding agent. `write` sends
+        escape sequences to the terminal. `terminal_mode` is that of the terminal for programs that run while
+        the screen is hidden.
         """
         super().__init__()
         recognize_alt_enter()
@@ -106,6 +108,7 @@ class ChatApp(App[int]):
         self.clock: Clock = clock
         self.settings: ChatSettings = settings or ChatSettings()
         self.choose_agent: ChooseAgent | None = choose_agent
+        self.check_key: CheckKey | None = check_key
         self.ended: list[tuple[ChatStart, str]] = []
         """The used sessions that were open at the end, with their ids."""
         self._dark = dark

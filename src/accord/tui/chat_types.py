@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from accord.wire.remote.address import RemoteLauncher
 
 
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """Whether the coding agent has a model that it can use."""
+
+    model: str = ""
+    key: str = ""
+    """Where the key comes from, and whether it works; empty if none is needed."""
+    problem: str = ""
+    """One line that says why no model answers."""
+
+
+CheckKey: TypeAlias = Callable[[bool], KeyState]
+"""Looks up the key of the coding agent's model; with True, also tests it with a request. Blocking."""
 ChooseAgent: TypeAlias = "Callable[[str, str, TrustCallback], ConfiguredAgent]"
 """Finds an agent by its name for a folder. Runs in a thread; may raise UsageError."""
 
@@ -43,6 +56,8 @@ class ChatStart:
     session: str | None = None
     """The id of the session to continue."""
     newest: bool = False
+    model_script: bool = False
+    """Whether the model is the scripted one, as in the tour."""
     """Continue the newest session of the folder."""
 
 

@@ -66,6 +66,8 @@ def hints_of(view: "SessionView") -> Sequence[KeyHint]:
         return view.dialog.key_hints
     if view.transcript.has_focus:
         return ("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")
+    if view.welcome.has_focus:
+        return ("Enter", "choose"), ("↑ ↓", "select"), ("Tab", "prompt")
     if view.queue_view.has_focus:
         return ("Enter", "edit"), ("x", "remove"), ("↑ ↓", "select"), ("Esc", "prompt")
     if view.prompt.popup.open:
@@ -74,7 +76,7 @@ def hints_of(view: "SessionView") -> Sequence[KeyHint]:
 
 
 def _prompt_hints(view: "SessionView") -> list[KeyHint]:
-    chat, key = view.chat_session, partial(_key, view)
+    chat, key = view.chat_session, partial(key_of, view)
     phase = "connecting" if chat is None else chat.phase
     hints: list[KeyHint] = []
     if view.dialog is not None and view.dialog.armed:
@@ -91,13 +93,14 @@ def _prompt_hints(view: "SessionView") -> list[KeyHint]:
         hints += [("Enter", "send"), ("Ctrl+J", "new line"), (key("editor"), "editor")]
         hints += [(key("stash"), "put aside"), ("Ctrl+C", "clear")]
     else:
+        hints += [("Tab", "choose above")] if view.welcome.shown else []
         hints += [("/", "commands"), ("@", "files"), ("!", "shell"), ("?", "keys")]
         hints += [(key("stash"), "take back")] if view.stash else []
         hints += [("Ctrl+P", "menu"), (key("restart"), "history"), (key("review"), "review changes")]
     return [*hints, ("Ctrl+D", "quit")] if not view.prompt.draft else hints
 
 
-def _key(view: "SessionView", action: str) -> str:
+def key_of(view: "SessionView", action: str) -> str:
     """The key of an action, as the user set it."""
     from accord.tui.actions import ACTIONS
 

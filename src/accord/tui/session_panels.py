@@ -55,6 +55,8 @@ class Status:
     failed: bool = False
     elapsed: str = ""
     settings: str = ""
+    model: str = ""
+    """The name of the model, if the agent says it."""
     usage: "UsageUpdate | None" = None
     branch: str = ""
     """The branch of the folder; empty outside of a repository."""
@@ -79,6 +81,7 @@ class Status:
     def update_from(self, state: "SessionState") -> bool:
         """Copy title, settings and usage from the session; return whether they changed."""
         settings = " · ".join(filter(None, _model_and_mode(state.settings.pickers)))
+        self.model = _current_name(state.settings.pickers, "model")
         if not self.prompt_title:
             self.prompt_title = _prompt_title(state)
         title = self.own_title or state.title or self.prompt_title
@@ -245,13 +248,14 @@ def _join_sides(left: Text, right: Text, width: int) -> Text:
 
 def _model_and_mode(pickers: "Sequence[Any]") -> list[str]:
     """Return the names of the current model and mode."""
-    names: list[str] = []
-    for category in ("model", "mode"):
-        picker = next((picker for picker in pickers if picker.category == category), None)
-        if picker is not None and not isinstance(picker.current, bool):
-            choice_names = {choice.value: choice.name for choice in picker.choices}
-            names.append(choice_names.get(picker.current, picker.current))
-    return names
+    return [_current_name(pickers, category) for category in ("model", "mode")]
+
+
+def _current_name(pickers: "Sequence[Any]", category: str) -> str:
+    picker = next((picker for picker in pickers if picker.category == category), None)
+    if picker is None or isinstance(picker.current, bool):
+        return ""
+    return {choice.value: choice.name for choice in picker.choices}.get(picker.current, picker.current)
 
 
 _SIGNS: Final = {"pending": "○", "in_progress": "●", "completed": "✓"}

@@ -16,7 +16,7 @@ from textual.widgets import TextArea
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
-from accord.tui.key_footer import KeyFooter, hints_of
+from accord.tui.key_footer import KeyFooter, hints_of, key_of
 from accord.tui.prompt_box import Editor, PromptBox
 from accord.tui.screen_display import ScreenDisplay
 from accord.tui.session_panels import PlanPanel, PromptQueue, Status, StatusLine, TitleLine, shorten_home
@@ -24,6 +24,7 @@ from accord.tui.shell_command import ShellCommands, ShellItem
 from accord.tui.theme import app_of, palette_of
 from accord.tui.transcript.transcript_view import TranscriptView
 from accord.tui.warm_up import end_gc_exemption, exempt_from_gc, warm_up
+from accord.tui.welcome import WelcomePanel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from accord.tui.chat_session import ChatSession
     from accord.tui.dialog import Dialog
     from accord.tui.parts.note_part import Tone
+    from accord.tui.tour import Tour
 
 
 _CANNOT_REWIND: Final = "Cannot go back now: a turn runs, or the agent behind the gateway has no rewind"
@@ -81,6 +83,8 @@ class SessionView(Vertical):
         """The review of the session's changes, with the comments that are not sent yet."""
         self.stash: list[Draft] = []
         """Prompts that are put aside."""
+        self.welcome: WelcomePanel = WelcomePanel(self.status, lambda action: key_of(self, action))
+        self.tour: Tour | None = None
         self._ticks = 0
         self._branch_turns = 0  # the number of turns when the branch was looked up
         self._footer = KeyFooter(lambda: hints_of(self))
@@ -99,6 +103,7 @@ class SessionView(Vertical):
 
     def compose(self) -> "ComposeResult":
         yield self._title
+        yield self.welcome
         with Horizontal(id="middle"):
             yield self.transcript
             yield self.side_plan
@@ -114,6 +119,7 @@ class SessionView(Vertical):
     def on_mount(self) -> None:
         self.prompt.editor.focus()
         self.set_interval(0.5, self._tick)
+        self.welcome.set_class(not self._is_new, "hidden")
         self.call_after_refresh(self._start_connecting)
 
     def _start_connecting(self) -> None:
@@ -132,6 +138,37 @@ class SessionView(Vertical):
         chat_session.begin()
         self.update_branch()
         await asyncio.to_thread(warm_up)  # while the agent starts
+        if self.welcome.shown:
+            actions: Any = await asyncio.to_thread(import_module, "accord.tui.welcome_actions")
+            await actions.fill_in(self)
+
+    @property
+    def _is_new(self) -> bool:
+        """Whether the session may be shown as a new one: nothing was said in it."""
+        session = None if self.chat_session is None else self.chat_session.session
+        opens_other = session is None and (self.start.session is not None or self.start.newest)
+        said = self.turns or len(self.queue) or (session is not None and session.state.timeline)
+        return not (said or opens_other or self.dialog or self.tour or self._shell_item)
+
+    def _update_welcome(self) -> None:
+        if self.welcome.shown != self._is_new:
+            if self.welcome.has_focus:
+                self.prompt.editor.focus()
+            self.welcome.set_class(not self._is_new, "hidden")
+        elif self.welcome.shown:
+            self.welcome.update()
+
+    @on(WelcomePanel.Chosen)
+    async def _welcome_chosen(self, event: WelcomePanel.Chosen) -> None:
+        event.stop()
+        from accord.tui.welcome_actions import choose
+
+        self.chat_app.run_worker(choose(self.chat_app, event.row), group="welcome", exclusive=True)
+
+    @on(WelcomePanel.Left)
+    def _welcome_left(self, event: WelcomePanel.Left) -> None:
+        event.stop()
+        self.prompt.editor.focus()
 
     def update_branch(self) -> None:
         """Look up the branch and the number of changed files, unless that is under way."""
@@ -151,6 +188,8 @@ class SessionView(Vertical):
         await self._shell.aclose()
         if self.chat_session is not None:
             await self.chat_session.aclose()
+        if self.tour is not None:
+            self.tour.close()
         end_gc_exemption()
 
     # -- questions --
@@ -161,6 +200,7 @@ class SessionView(Vertical):
         dialog.clock = self.clock
         self.dialog = dialog
         try:
+            self._update_welcome()
             await self.query_one("#question", Vertical).mount(dialog)
             self._post_changed()
             return await dialog.answer
@@ -168,6 +208,7 @@ class SessionView(Vertical):
             self.dialog = None
             had_focus = dialog.has_focus_within or dialog.has_focus
             dialog.remove()
+            self._update_welcome()
             if had_focus:
                 self.prompt.editor.focus()
             self._post_changed()
@@ -229,6 +270,9 @@ class SessionView(Vertical):
         self._title.refresh()
         self._status_line.refresh()
         self._footer.refresh()
+        self._update_welcome()
+        if self.tour is not None:
+            self.tour.turn_ended(self)
         self._post_changed()
 
     def _post_changed(self) -> None:
@@ -276,6 +320,7 @@ class SessionView(Vertical):
         if not later and self.chat_session is not None and self.chat_session.steer(draft):
             return
         self.queue.add(draft)
+        self._update_welcome()
         self._advance()
 
     def _run_command(self, draft: Draft) -> bool:
@@ -344,6 +389,8 @@ class SessionView(Vertical):
             self.note(outcome.title, "good" if outcome.complete else "warn", outcome.details)
             if outcome.prompt and not self.prompt.draft:
                 self.prompt.append(Draft(outcome.prompt))
+            if self.tour is not None:
+                self.tour.rewound(self)
 
         self.run_worker(self._with_rewind(work), group="rewind")
 
@@ -370,6 +417,7 @@ class SessionView(Vertical):
         event.stop()
         self._shell_item = item = ShellItem(event.command)
         self.transcript.add(item)
+        self._update_welcome()
         self.transcript.action_bottom()
         self.prompt.set_hint("Ctrl+G attaches the output to the prompt")
         self.run_worker(self._run_shell(item), group="shell")
@@ -388,6 +436,8 @@ class SessionView(Vertical):
         event.stop()
         if self.dialog is not None and self.dialog.armed:
             self.dialog.take_focus()
+        elif self.welcome.shown:
+            self.welcome.focus()
         else:
             self.transcript.focus()
 

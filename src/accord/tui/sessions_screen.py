@@ -15,7 +15,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from accord.errors import AccordError, StoreError
-from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, UnknownAgent, leave_out, load
+from accord.frontend.agent_config import ConfiguredAgent, UnknownAgent, leave_out, load
+from accord.frontend.agent_offers import AgentOffer, agent_offers
 from accord.frontend.display_text import error_line
 from accord.frontend.known_agents import BUILT_IN
 from accord.frontend.recording import RecordedSessions
@@ -220,9 +221,13 @@ def open_agent_list(app: "ChatApp") -> None:
     """Let the user choose an agent and open a session with it."""
     view = app.view
 
-    async def on_choice(name: Any) -> None:
-        if name is not None:
-            await open_session(app, start_options(app, view, name or None, view.start.cwd))
+    def on_choice(choice: Any) -> None:
+        if isinstance(choice, AgentOffer):
+            from accord.tui.welcome_actions import open_agent
+
+            app.run_worker(open_agent(app, choice), group="welcome", exclusive=True)
+        elif choice is not None:
+            app.run_worker(open_session(app, start_options(app, view, None, view.start.cwd)))
 
     app.push_screen(AgentsScreen(view), on_choice)
 
@@ -274,7 +279,7 @@ class AgentsScreen(ListScreen):
 
     async def _find(self) -> None:
         try:
-            rows = await asyncio.to_thread(_rows, self._current_view.start.cwd)
+            rows = [_row(one) for one in await asyncio.to_thread(agent_offers, self._current_view.start.cwd)]
         except AccordError as error:
             self.show_message(error_line(error), bad=True)
             return
@@ -282,37 +287,19 @@ class AgentsScreen(ListScreen):
         self.show_message("")
 
 
-def _rows(cwd: str) -> list[ListRow]:
-    """Blocking: searches for installed programs."""
-    agents = load(cwd, trust=leave_out)
-    configured_rows = [_row(configured, agents, "Configured") for configured in agents.configured]
-    if agents.untrusted_file is not None:
-        configured_rows += [
-            _row(configured, agents, "From this project, if you trust it")
-            for configured in agents.untrusted_file.agents
-        ]
-    installed_rows = [
-        _row(configured, agents, "Installed")
-        for configured in agents.known_only
-        if configured.installed() is not None
-    ]
-    missing_rows = [
-        _row(configured, agents, "Known, but not installed")
-        for configured in agents.known_only
-        if configured.installed() is None
-    ]
-    return [*configured_rows, *installed_rows, *missing_rows]
+_GROUPS: Final[dict[str, str]] = {
+    "configured": "Configured",
+    "untrusted": "From this project, if you trust it",
+    "installed": "Installed",
+    "missing": "Not installed",
+}
 
 
-def _row(configured: ConfiguredAgent, agents: ConfiguredAgents, group: str) -> ListRow:
-    known = configured.known
-    note = configured.description or (
-        known.name if known is not None and known.name != configured.name else ""
-    )
-    right = "default" if configured.name == agents.default.name else ""
-    if group.startswith("Known") and known is not None:
-        note = known.install_hint
-    return ListRow(configured.name, configured.name, note, right=right, group=group)
+def _row(offer: AgentOffer) -> ListRow:
+    note = " · ".join(filter(None, (offer.title if offer.title != offer.name else "", offer.needs)))
+    note = note.replace("not installed · ", "")
+    right = "default" if offer.default else "Enter installs" if offer.installs else ""
+    return ListRow(offer, offer.name, note, right=right, group=_GROUPS[offer.group])
 
 
 class SessionsScreen(ListScreen):

@@ -65,6 +65,8 @@ COMMANDS: Final = (
     ChatCommand("redo", "take the last undo back", _rewind("redo")),
     ChatCommand("rewind", "go back to an earlier prompt", _rewind("rewind")),
     ChatCommand("review", "look at all changes, revert or comment on them", _action("review")),
+    ChatCommand("login", "sign in, or enter a model key", _action("sign_in")),
+    ChatCommand("tour", "two minutes, without a key", _action("tour")),
     ChatCommand("settings", "theme, notifications, diffs, mouse", _action("settings")),
     ChatCommand("exit", "quit", _action("quit")),
 )

@@ -1,0 +1,213 @@
+"""The first screen of a new session: model and key, examples, earlier sessions, agents to choose from.
+
+Loaded before the first paint: keep the client out. Facts are filled in later.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from rich.cells import cell_len
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widget import Widget
+
+from accord.safe_text import clean_line, one_line
+from accord.tui.theme import palette_of
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.geometry import Size
+
+    from accord.tui.chat_types import KeyState
+    from accord.tui.session_panels import Status
+    from accord.tui.theme import Palette
+
+EXAMPLES: Final = (
+    "Explain this project to me",
+    "Find a bug here, and fix it",
+    "Write a test for the part that needs one most",
+)
+MAX_WIDTH: Final = 110
+_MAX_ROWS: Final = 5
+_OTHER_LINES: Final = 9
+"""Lines of the screen for everything else: title, notes, prompt, status, footer."""
+_ARROW: Final = "▸ "
+
+WelcomeKind = Literal["example", "session", "agent", "agents", "sign_in", "tour"]
+
+
+@dataclass(frozen=True, slots=True)
+class WelcomeRow:
+    """One row to choose."""
+
+    kind: WelcomeKind
+    name: str
+    note: str = ""
+    value: Any = None
+
+
+@dataclass(slots=True)
+class WelcomeFacts:
+    """What the screen shows. Texts of agents are cleaned when they are drawn."""
+
+    key: "KeyState | None" = None
+    """None until it is known, and for agents that keep their own key."""
+    sessions: list[WelcomeRow] = field(default_factory=list[WelcomeRow])
+    agents: list[WelcomeRow] = field(default_factory=list[WelcomeRow])
+
+
+class WelcomePanel(Widget, can_focus=True):
+    """Shows what to do first. Tab goes here from the prompt."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    WelcomePanel { height: auto; padding: 1 2 0 2; }
+    WelcomePanel.hidden { display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k,shift+tab", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("enter", "choose", "Choose", show=False),
+        Binding("tab", "leave", "Prompt", show=False),
+    ]
+
+    class Chosen(Message):
+        """A row was chosen."""
+
+        def __init__(self, row: WelcomeRow) -> None:
+            super().__init__()
+            self.row = row
+
+    class Left(Message):
+        """The focus goes back to the prompt."""
+
+    def __init__(self, status: "Status", key_of: Callable[[str], str]) -> None:
+        """`key_of` returns the key of an action."""
+        super().__init__()
+        self.facts: WelcomeFacts = WelcomeFacts()
+        self.selected: int = 0
+        self._status = status
+        self._key_of = key_of
+        self._rows: list[WelcomeRow] = []
+        self._row_lines: list[int | None] = []
+        """For each line the row on it."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether the screen is visible."""
+        return not self.has_class("hidden")
+
+    def update(self) -> None:
+        """Draw the facts again."""
+        self.refresh(layout=True)
+
+    # -- drawing --
+
+    def get_content_height(self, container: "Size", viewport: "Size", width: int) -> int:
+        return len(self._lines(width, viewport.height)[0])
+
+    def render(self) -> Text:
+        lines, self._rows, self._row_lines = self._lines(self.content_size.width, self.screen.size.height)
+        self.selected = min(self.selected, max(len(self._rows) - 1, 0))
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)
+
+    def _lines(self, width: int, height: int) -> tuple[list[Text], list[WelcomeRow], list[int | None]]:
+        """The lines that fit, the rows on them, and for each line its row."""
+        palette, width = palette_of(self), min(width, MAX_WIDTH)
+        lines: list[Text] = []
+        rows: list[WelcomeRow] = []
+        at: list[int | None] = []
+        for count in range(_MAX_ROWS, 0, -1):
+            lines, rows, at = [], [], []
+            for line in self._head(palette, width):
+                lines.append(line)
+                at.append(None)
+            for title, found in self._sections():
+                if title:
+                    lines += [Text(), Text(title, palette.heading)]
+                    at += [None, None]
+                for row in found[: count if title else None]:
+                    lines.append(self._row(row, palette, width, selected=len(rows) == self.selected))
+                    at.append(len(rows))
+                    rows.append(row)
+            if len(lines) <= max(height - _OTHER_LINES, 4) or count == 1:
+                break
+        return lines, rows, at
+
+    def _head(self, palette: "Palette", width: int) -> list[Text]:
+        """The agent with its model and key, and what is missing."""
+        key, status = self.facts.key, self._status
+        head = Text(clean_line(status.agent), palette.strong)
+        if key is not None and key.problem and not key.model:
+            head.append(" · ", palette.faint).append(f"! {one_line(key.problem, width)}", palette.warn)
+        else:
+            model = one_line(clean_line(status.model or (key.model if key is not None else "")), 60)
+            head.append(" · " if model else "", palette.faint).append(model, palette.text)
+        if key is not None and key.key and not key.problem:
+            head.append(" · ", palette.faint).append(f"key: {one_line(key.key, 60)}", palette.good)
+        head.truncate(width, overflow="ellipsis")
+        if key is None or not key.problem or not key.model:
+            return [head]
+        problem = Text(f"! {one_line(key.problem, width)}", palette.warn)
+        problem.truncate(width, overflow="ellipsis")
+        return [head, problem]
+
+    def _sections(self) -> Sequence[tuple[str, Sequence[WelcomeRow]]]:
+        facts = self.facts
+        sections: list[tuple[str, Sequence[WelcomeRow]]] = []
+        if facts.key is not None and facts.key.problem:
+            sign_in = "Sign in: enter the key of a model provider"
+            tour = "Take the tour: two minutes, without a key"
+            rows = [
+                WelcomeRow("sign_in", sign_in, self._key_of("sign_in")),
+                WelcomeRow("tour", tour, self._key_of("tour")),
+            ]
+            sections.append(("", rows))
+        sections.append(("Try", [WelcomeRow("example", text) for text in EXAMPLES]))
+        if facts.sessions:
+            sections.append(("Continue in this folder", facts.sessions))
+        if facts.agents:
+            sections.append((f"Agents ({self._key_of('agent')} lists all)", facts.agents))
+        return sections
+
+    def _row(self, row: WelcomeRow, palette: "Palette", width: int, *, selected: bool) -> Text:
+        chosen = selected and self.has_focus
+        line = Text(_ARROW if chosen else "  ", palette.accent, no_wrap=True)
+        line.append(clean_line(row.name), palette.strong if chosen else palette.text)
+        note = one_line(clean_line(row.note))
+        room = width - cell_len(line.plain) - 2
+        if note and room > 12:
+            right = Text(note, palette.muted)
+            right.truncate(room, overflow="ellipsis")
+            line.append(" " * (width - cell_len(line.plain) - cell_len(right.plain))).append_text(right)
+        line.truncate(width, overflow="ellipsis", pad=chosen)
+        if chosen:
+            line.stylize_before(palette.prompt)
+        return line
+
+    # -- keys --
+
+    def action_move(self, by: int) -> None:
+        self.selected = min(max(self.selected + by, 0), max(len(self._rows) - 1, 0))
+        self.refresh()
+
+    def action_choose(self) -> None:
+        if self._rows:
+            self.post_message(self.Chosen(self._rows[self.selected]))
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def on_click(self, event: "events.Click") -> None:
+        offset = event.get_content_offset(self)
+        row = self._row_lines[offset.y] if offset is not None and offset.y < len(self._row_lines) else None
+        if row is not None:
+            self.selected = row
+            self.action_choose()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
