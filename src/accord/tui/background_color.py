@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -113,7 +113,8 @@ def early_keys() -> Generator[list[Any] | None]:
     try:
         yield before
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # the terminal may be gone
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
 def pending_keys() -> str:

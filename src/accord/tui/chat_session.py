@@ -185,6 +185,11 @@ class ChatSession:
                 if not await self._sign_in(choice.agent, error):
                     raise
 
+    async def sign_in(self) -> bool:
+        """Let the user sign in to the agent. Return whether that was done."""
+        error = AuthRequired("sign in, or choose another way to pay for the model")
+        return self.agent is not None and await self._sign_in(self.agent, error)
+
     async def _sign_in(self, agent: RemoteAgent, error: AuthRequired) -> bool:
         """Ask the user to sign in. Return whether to retry."""
         if self._dialogs is None or self.configured_agent is None:

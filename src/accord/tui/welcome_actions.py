@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.errors import AccordError, AuthRequired, StoreError, UsageError
+from accord.errors import AccordError, StoreError, UsageError
 from accord.frontend.agent_offers import AgentOffer, InstallWay, add_agent, agent_offers, missing_tool
 from accord.frontend.agent_offers import require_success as require_install
 from accord.frontend.display_text import error_line
 from accord.frontend.known_agents import BUILT_IN, find_known_agent
 from accord.frontend.recording import RecordedSessions
 from accord.frontend.transcript import SessionListEntry
+from accord.schema import AuthMethodTerminal
 from accord.tui.list_screen import ListRow, ListScreen
 from accord.tui.welcome import WelcomeRow
 
@@ -108,33 +109,27 @@ async def choose(app: "ChatApp", row: WelcomeRow) -> None:
 
 
 async def sign_in(app: "ChatApp") -> None:
-    """Let the user sign in to the agent of this session, or enter a key."""
-    from accord.tui.session_setup import sign_in as choose_method
-
+    """Enter a key for the coding agent, or sign in to the agent of this session."""
     view = app.view
     chat = view.chat_session
-    agent = None if chat is None else chat.agent
-    if chat is None or agent is None or chat.configured_agent is None or chat.phase == "running":
+    if chat is None or chat.agent is None or chat.phase in ("connecting", "running", "cancelling"):
         app.notify("Cannot sign in now: the agent is not ready")
         return
-    if not agent.auth_methods:
-        app.notify(f"{agent.name} offers no sign-in here; see its documentation")
+    if not chat.agent.auth_methods:
+        app.notify(f"{chat.agent.name} offers no sign-in here; see its documentation")
         return
-    from accord.tui.question_dialogs import DialogHandler
-
-    launch = None if view.start.remote is not None else chat.configured_agent.launch(view.start.cwd)
-    error = AuthRequired("Sign in, or enter the key of a model provider.")
-    done = await choose_method(
-        agent, chat.configured_agent.name, error, DialogHandler(view), launch, view.note
-    )
-    if not done:
+    if not uses_own_key(view.start):
+        await chat.sign_in()
         return
-    if uses_own_key(view.start) and not view.turns:
+    terminal = next(method for method in chat.agent.auth_methods if isinstance(method, AuthMethodTerminal))
+    try:
+        await chat.agent.sign_in(terminal)
+    except AccordError as error:
+        view.note(f"No key was stored: {error}", "warn")
+    else:
         from accord.tui.sessions_screen import open_session
 
         await open_session(app, replace(view.start, session=None, newest=False))  # with the new model
-    else:
-        await check_key(view)
 
 
 async def take_tour(app: "ChatApp") -> None:
