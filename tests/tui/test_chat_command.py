@@ -56,11 +56,12 @@ class Tmux:
 
 @contextmanager
 def terminal(
-    tmp_path: Path, home: Path, size: tuple[int, int], *words: str, kind: str = "xterm-256color"
+    tmp_path: Path, home: Path, size: tuple[int, int], *words: str, kind: str = "xterm-256color", **more: str
 ) -> Generator[Tmux]:
     tmux = Tmux(tmp_path)
-    env = environment(home, TERM=kind, COLORTERM="truecolor")
-    settings = [f"{name}={env[name]}" for name in ("ACCORD_HOME", "TERM", "COLORTERM", "PATH")]
+    env = environment(home, TERM=kind, COLORTERM="truecolor", **more)
+    names = ("ACCORD_HOME", "ACCORD_MODEL", "TERM", "COLORTERM", "PATH", *more)
+    settings = [f"{name}={env[name]}" for name in names]
     command = shlex.join(["env", *settings, *ACCORD, "--cwd", str(tmp_path), *words])
     tmux.start(size, f"{command}; echo left with $?; cat")
     try:

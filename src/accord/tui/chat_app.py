@@ -161,7 +161,13 @@ class ChatApp(App[int]):
             number = getattr(signal, name, None)
             with contextlib.suppress(NotImplementedError):  # Windows has no such handlers
                 if number is not None:
-                    loop.add_signal_handler(number, self.exit, 128 + number)
+                    loop.add_signal_handler(number, self._end_by_signal, number)
+
+    def _end_by_signal(self, number: int) -> None:
+        if number == getattr(signal, "SIGHUP", None) and self._driver is not None:
+            # The terminal is gone. Textual would wait for it once its queue of output is full.
+            setattr(self._driver, "write", _drop_output)  # noqa: B010
+        self.exit(128 + number)
 
     # -- sessions --
 
@@ -413,3 +419,7 @@ class ChatApp(App[int]):
         for view in [] if self._tabs is None else self._tabs.views:
             for transcript in view.query(TranscriptView):
                 transcript.restyle()
+
+
+def _drop_output(_: str) -> None:
+    """Write nothing."""
