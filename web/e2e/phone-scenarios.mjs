@@ -8,24 +8,14 @@ const PHONE = { width: 390, height: 844 };
 const TABLET = { width: 820, height: 1180 };
 const SECRETS = ["secret.txt", "hidden words", "write"];
 
-async function openDevice(test, viewport, colorScheme) {
-  const options = { viewport, colorScheme, hasTouch: true, isMobile: true, reducedMotion: "reduce" };
+async function openDevice(test, viewport) {
+  const options = { viewport, hasTouch: true, isMobile: true };
   const context = await test.newContext(options);
   const service = (test.pushService = new PushService(test.certificate));
   await service.listen();
   await usePushService(context, service);
   const tab = await test.openTab(test.link, context);
   return { context, service, tab, worker: await openWorker(context, tab.page) };
-}
-
-/** Calls until there is a result. Waiting for a notification sends no event to the page. */
-async function until(find) {
-  const deadline = Date.now() + TIMEOUT_MS;
-  while (Date.now() < deadline) {
-    const found = await find();
-    if (found) return found;
-  }
-  throw new Error(`waited in vain: ${find}`);
 }
 
 /** Delivers messages to the service worker as the browser does, and reads what it shows. */
@@ -41,24 +31,32 @@ async function openWorker(context, page) {
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => undefined));
   const registrationId = await registered;
   const origin = new URL(page.url()).origin;
-  const shown = () =>
-    page.evaluate(async () => {
-      const registration = await navigator.serviceWorker.ready;
-      return (await registration.getNotifications()).map(({ title, body, tag, actions, silent }) => ({
-        title,
-        body,
-        tag,
-        actions: actions.map((action) => action.action),
-        silent,
-      }));
-    });
+  /** Waits until a notification is shown, or is not. Showing one sends no event to the page. */
+  const shown = (tag, wanted = true) =>
+    page.evaluate(
+      async ([name, isWanted, patience]) => {
+        const registration = await navigator.serviceWorker.ready;
+        const deadline = performance.now() + patience;
+        while (performance.now() < deadline) {
+          const found = (await registration.getNotifications()).find((one) => one.tag === name);
+          if (found && isWanted) {
+            const { body, actions, silent } = found;
+            return { body, actions: actions.map(({ action }) => action), silent };
+          }
+          if (!found && !isWanted) return null;
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+        throw new Error(`the notification ${name} is ${isWanted ? "not" : "still"} shown`);
+      },
+      [tag, wanted, TIMEOUT_MS],
+    );
   return {
     shown,
     /** Returns the notification that the message shows. */
     async push(message) {
       const data = JSON.stringify(message);
       await devtools.send("ServiceWorker.deliverPushMessage", { origin, registrationId, data });
-      return until(async () => (await shown()).find(({ tag }) => tag === message.route));
+      return shown(message.route);
     },
     /** Replaces the subscription, as the browser does when its push service wants that. */
     async replaceSubscription(endpoint, subscription) {
@@ -109,27 +107,32 @@ async function sendTest(test, endpoint) {
   return (await fetch(`${test.origin()}/api/push/test`, { method: "POST", headers, body })).status;
 }
 
-async function checkAccessibility(page, place) {
+/** Checks what is shown in both themes: no violations, and nothing wider than the screen. */
+async function checkView(tab, place) {
+  const { page } = tab;
   await page.evaluate(await readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
-  const { violations } = await page.evaluate(() =>
-    globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }),
-  );
-  const found = violations.map(
-    (rule) => `${place}: ${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
-  );
-  assert.deepEqual(found, []);
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    const { violations } = await page.evaluate(() =>
+      globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }),
+    );
+    const found = violations.map(
+      (rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
+    );
+    assert.deepEqual(found, [], `${place}, ${colorScheme}`);
+  }
+  assert.equal(await tab.fitsWidth(), true, `${place} is wider than the screen`);
 }
 
 export const PHONE_SCENARIOS = {
   async "notifications on a phone"(test) {
-    const { tab, service, worker } = await openDevice(test, PHONE, "dark");
+    const { tab, service, worker } = await openDevice(test, PHONE);
     const { page } = tab;
     await page.goto(test.link.replace(/#.*/, "#/inbox"));
     await chooseNotifications(tab, "An agent waits for me");
     await page.getByRole("checkbox", { name: "A session is done" }).tap();
     await page.getByRole("checkbox", { name: "A session is done" }).and(page.locator(":enabled")).waitFor();
-    await checkAccessibility(page, "notifications, dark");
-    assert.equal(await tab.fitsWidth(), true);
+    await checkView(tab, "notifications");
 
     await page.getByRole("button", { name: "Send a test" }).tap();
     await page.getByText("The test was sent.").waitFor();
@@ -161,11 +164,10 @@ export const PHONE_SCENARIOS = {
     await tab.waitForAnswers();
     const focused = await page.evaluate(() => document.activeElement?.hasAttribute("data-request"));
     assert.equal(focused, true, "the card has the focus, and none of its answers");
-    await checkAccessibility(page, "question, dark");
-    assert.equal(await tab.fitsWidth(), true);
+    await checkView(tab, "question in the inbox");
     await tab.card.getByRole("button", { name: "Allow", exact: true }).tap();
     await page.getByText("This question was answered already").waitFor();
-    await until(async () => (await worker.shown()).every(({ tag }) => tag !== question.route));
+    await worker.shown(question.route, false);
 
     const end = await service.next();
     assert.equal(end.kind, "turn_ended");
@@ -173,6 +175,11 @@ export const PHONE_SCENARIOS = {
     await worker.click(end.route, "");
     await page.waitForURL((url) => url.hash === end.route);
     await tab.waitForText("Done.");
+    await tab.idle.waitFor();
+    await checkView(tab, "conversation");
+    await page.getByRole("link", { name: "Back to the sessions" }).tap();
+    await page.getByRole("link", { name: /write secret.txt/ }).waitFor();
+    await checkView(tab, "sessions");
 
     // A subscription that the browser has replaced goes to the gateway while no page is asked.
     const known = await page.evaluate(() => localStorage.getItem("accord.push"));
@@ -192,16 +199,17 @@ export const PHONE_SCENARIOS = {
   },
 
   async "notifications on a tablet"(test) {
-    const { tab, service } = await openDevice(test, TABLET, "light");
+    const { tab, service } = await openDevice(test, TABLET);
     const { page } = tab;
     await page.goto(test.link.replace(/#.*/, "#/inbox"));
     await chooseNotifications(tab, "A session is done");
-    await checkAccessibility(page, "notifications, light");
-    assert.equal(await tab.fitsWidth(), true);
+    await checkView(tab, "notifications");
     await tab.startSession();
     await tab.prompt.fill("hello");
     await page.getByRole("button", { name: "Send" }).tap();
     assert.equal((await service.next()).kind, "turn_ended");
+    await tab.idle.waitFor();
+    await checkView(tab, "conversation beside the sessions");
 
     // Turning the last one off ends the subscription.
     await page.goto(test.link.replace(/#.*/, "#/inbox"));

@@ -341,3 +341,20 @@ def test_settings_that_cannot_work_are_refused() -> None:
         with pytest.raises(UsageError, match=reason):
             settings.checked()
     assert NotificationSettings().checked() == NotificationSettings()
+
+
+@pytest.mark.parametrize(
+    ("link", "contact"),
+    [
+        ("https://home.example.org:8443", "https://home.example.org"),
+        ("https://192.168.1.5", "mailto:accord@example.org"),
+        ("https://[2001:db8::a]", "mailto:accord@example.org"),
+        ("http://home.example.org", "mailto:accord@example.org"),
+        (None, "mailto:accord@example.org"),
+    ],
+)
+def test_the_contact_is_the_name_of_the_gateway_if_it_has_one(link: str | None, contact: str) -> None:
+    settings = NotificationSettings()
+    notifier = Notifier(settings, FilePushDevices(), TokenStore(), lambda rights: 0, clock=FakeClock())
+    notifier.link = link
+    assert notifier.contact == contact

@@ -13,6 +13,7 @@ from importlib import import_module
 from logging import getLogger
 from secrets import token_hex
 from typing import Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from accord.clock import Clock, OwnedTasks, Timer, with_timeout
 from accord.errors import AccordError, MissingExtra, StoreError
@@ -217,8 +218,10 @@ class Notifier:
         """The address for the push services."""
         if self._settings.contact is not None:
             return self._settings.contact
-        link = self.link
-        return link if link is not None and link.startswith("https://") else _DEFAULT_CONTACT
+        link = urlsplit(self.link or "")
+        host = link.hostname or ""
+        is_name = host[-1:].isalpha() and ":" not in host  # push services refuse addresses
+        return f"https://{host}" if link.scheme == "https" and is_name else _DEFAULT_CONTACT
 
     async def server_secret(self) -> bytes:
         """The secret of the key that subscriptions are bound to. Raises MissingExtra, OSError, StoreError."""
