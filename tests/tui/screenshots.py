@@ -74,18 +74,33 @@ async def diff(chat: Chat) -> None:
     chat.view.toggle_item()
 
 
+async def dashboard(chat: Chat) -> None:
+    await tabs(chat)
+    await chat.pilot.press("alt+d")
+    await chat.wait_until(lambda: "waits for your answer" in chat.screen)
+
+
+SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 SCREENSHOTS: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]] = {
-    "conversation": (conversation, (120, 40), "dark"),
-    "conversation-light": (conversation, (120, 40), "light"),
-    "narrow": (conversation, (80, 24), "dark"),
-    "permission": (permission, (100, 30), "dark"),
-    "models": (pick, (100, 30), "dark"),
-    "sessions": (sessions, (120, 40), "dark"),
-    "tabs": (tabs, (120, 40), "dark"),
-    "settings": (settings, (100, 30), "dark"),
-    "keys": (keys, (100, 50), "dark"),
-    "wire": (wire, (160, 50), "dark"),
-    "diff": (diff, (160, 30), "dark"),
+    "conversation": (conversation, USUAL, "dark"),
+    "conversation-light": (conversation, USUAL, "light"),
+    "conversation-large": (conversation, LARGE, "dark"),
+    "conversation-large-light": (conversation, LARGE, "light"),
+    "narrow": (conversation, SMALL, "dark"),
+    "narrow-light": (conversation, SMALL, "light"),
+    "permission": (permission, USUAL, "dark"),
+    "permission-light": (permission, USUAL, "light"),
+    "permission-small": (permission, SMALL, "dark"),
+    "permission-large": (permission, LARGE, "dark"),
+    "models": (pick, SMALL, "dark"),
+    "sessions": (sessions, USUAL, "dark"),
+    "tabs": (tabs, USUAL, "dark"),
+    "dashboard": (dashboard, USUAL, "dark"),
+    "settings": (settings, SMALL, "dark"),
+    "keys": (keys, LARGE, "dark"),
+    "wire": (wire, LARGE, "dark"),
+    "diff": (diff, LARGE, "dark"),
+    "diff-light": (diff, LARGE, "light"),
 }
 
 
@@ -121,6 +136,7 @@ async def take_screenshot(name: str, folder: Path) -> None:
 
 async def main() -> None:
     IMAGES.mkdir(exist_ok=True)
+    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
     for name in SCREENSHOTS:
         with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as folder:
             os.environ["ACCORD_HOME"] = home

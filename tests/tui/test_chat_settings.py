@@ -58,7 +58,7 @@ def test_settings_are_read_from_the_file(home: Path) -> None:
         ('{"them": "dark"}', "unknown setting them; did you mean theme?"),
         (
             '{"zoom": 2}',
-            "unknown setting zoom; use one of theme, diffs, notify, notifyWhen, mouse, keys",
+            "unknown setting zoom; use one of theme, diffs, notify, notifyWhen, terminalTitle, mouse, keys",
         ),
         ('{"keys": {"wyre": "f9"}}', "keys: unknown action wyre; did you mean wire?"),
         ('{"keys": {"wire": 9}}', "keys.wire: invalid key 9; write it as f9 or ctrl+y"),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.tui.chat import Chat, running_chat
 
+from accord.tui.transcript.transcript_items import SubagentItem
 from accord.tui.transcript.transcript_view import TranscriptView
 
 
@@ -138,3 +139,18 @@ async def test_a_new_theme_redraws_the_transcript(tmp_path: Path) -> None:
         chat.app.theme = "textual-light"
         await chat.wait_until(lambda: chat.view.transcript.palette.text != before)
         await chat.wait_for_text("hello")
+
+
+async def test_a_child_session_shows_its_state_and_unfolds_to_its_description(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("children running")
+        await chat.wait_for_text("↳ Sub-agent: Look at the tests · working")
+        await chat.send("children idle")
+        await chat.wait_for_text("↳ Sub-agent: Look at the tests · done")
+        assert "working" not in chat.text
+        await chat.pilot.press("f6", "k")
+        while not isinstance(chat.view.transcript.selected, SubagentItem):
+            await chat.pilot.press("k")
+        await chat.pilot.press("enter")
+        await chat.wait_for_text("All of them")

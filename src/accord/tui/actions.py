@@ -218,7 +218,7 @@ GLOBAL_KEYS: Final = (
     ("Alt+1 to Alt+9", "switch to that tab"),
     ("F1, ? in an empty prompt", "this page"),
 )
-_KEY_COLUMN_WIDTH: Final = 33
+_KEY_COLUMN_WIDTH: Final = 26
 
 
 class HelpScreen(ModalScreen[None]):
@@ -227,7 +227,7 @@ class HelpScreen(ModalScreen[None]):
     DEFAULT_CSS: ClassVar[str] = """
     HelpScreen { align: center middle; }
     HelpScreen > VerticalScroll {
-        width: 84; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
+        width: 108; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
         background: $surface; border: round $primary; border-title-color: $primary;
         scrollbar-size-vertical: 1;
     }

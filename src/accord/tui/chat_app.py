@@ -55,6 +55,8 @@ class ChatApp(App[int]):
     CSS: ClassVar[str] = """
     Screen { background: $background; }
     ModalScreen { background: $background 60%; }
+    TextArea .text-area--placeholder, Input > .input--placeholder { color: $text-muted; }
+    Input:focus { background-tint: transparent; }
     ToastRack { dock: top; align: right top; margin: 1 0 0 0; }
     Toast { max-width: 80%; padding: 0 1; margin: 0 1 0 0; }
     """

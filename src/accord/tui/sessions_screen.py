@@ -310,7 +310,7 @@ class SessionsScreen(ListScreen):
 
     ENTER_HINT: ClassVar[str] = "Enter continues"
     KEYS_HINT: ClassVar[str] = (
-        "Ctrl+R rename · Ctrl+F fork · Del delete · Ctrl+A archive · Ctrl+E export · Ctrl+L all agents · Esc"
+        "Ctrl+R rename · +F fork · +X delete · +A archive · +E export · +L all agents · Esc"
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),

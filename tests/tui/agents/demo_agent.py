@@ -151,8 +151,8 @@ def play(text: str) -> None:
                 ],
             )
         case "children":
-            update("subagent_update", sessionId="c1", title="Look at the tests",
-                   state={"state": "requires_action"})  # fmt: skip
+            update("subagent_update", sessionId="c1", title="Look at the tests", description="All of them",
+                   state={"state": rest or "requires_action"})  # fmt: skip
         case "commands":
             commands = [
                 {"name": "compact", "description": "Shorten the context", "input": {"hint": "what to keep"}},

@@ -37,6 +37,7 @@ from accord.tui.transcript.transcript_items import (
     CallItem,
     CompactionItem,
     PromptItem,
+    SubagentItem,
     ThoughtItem,
 )
 from accord.tui.transcript.transcript_layout import Item, ItemContext, NoteItem
@@ -196,7 +197,7 @@ class TranscriptFollower:
             case CompactionState():
                 return CompactionItem(entry)
             case SubagentState():
-                return NoteItem(f"Subagent: {entry.title or entry.session_id}")
+                return SubagentItem(entry)
             case PlanState():
                 return None  # shown in the plan panel
             case _:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from accord.frontend.display_text import block_text, duration_text, location_text, short_path, tool_status
 from accord.safe_text import clean_text, one_line
 from accord.schema import Diff, Terminal, TextContent
-from accord.session import CompactionState, Message, ToolCallState
+from accord.session import CompactionState, Message, SubagentState, ToolCallState
 from accord.session.history_items import GrowingContent
 from accord.tui.parts.diff_part import DiffPart
 from accord.tui.parts.message_parts import FoldableThought, PromptPart, StreamingMessage
@@ -99,6 +99,47 @@ class ThoughtItem(MessageItem):
             thought.active = False
             thought.duration = duration_text(self._context.clock.now() - self._started_at)
             thought.invalidate()
+
+
+_CHILD_ACTIVITY: Final = {
+    "running": "working",
+    "requires_action": "waits for an answer",
+    "idle": "done",
+    "unknown": "",
+}
+
+
+class SubagentItem(Item):
+    """A child session: its title, what it does, and its description if it is unfolded."""
+
+    def __init__(self, child: SubagentState) -> None:
+        super().__init__()
+        self._child = child
+        self._part = NotePart("")
+        self._folded = True
+        self.parts: list[DrawnPart] = [self._part]
+        self.refresh()
+
+    def refresh(self) -> bool:
+        child = self._child
+        activity = _CHILD_ACTIVITY.get(child.activity, one_line(clean_text(child.activity), 40))
+        title = one_line(clean_text(child.title or child.session_id), _MAX_TITLE)
+        text = f"↳ Sub-agent: {title}" + (f" · {activity}" if activity else "")
+        details = "" if self._folded else clean_text(child.description or "")
+        if (text, details) == (self._part.text, self._part.details):
+            return False
+        self._part.text, self._part.details = text, details
+        self._part.tone = "warn" if child.activity == "requires_action" else "quiet"
+        self._part.invalidate()
+        return True
+
+    def toggle(self) -> bool:
+        self._folded = not self._folded
+        return self.refresh()
+
+    @property
+    def text(self) -> str:
+        return self._part.text
 
 
 class CompactionItem(Item):
