@@ -25,6 +25,10 @@ async def conversation(chat: Chat) -> None:
     await chat.wait_until(lambda: chat.view.status.title and chat.view.plan.steps)
 
 
+async def start(chat: Chat) -> None:
+    await chat.wait_until(lambda: "example" in chat.screen.lower() or "key" in chat.screen)
+
+
 async def permission(chat: Chat) -> None:
     await chat.send("edit")
     await chat.wait_for_dialog()
@@ -82,6 +86,8 @@ async def dashboard(chat: Chat) -> None:
 
 SMALL, USUAL, LARGE = (80, 24), (120, 40), (200, 60)
 SCREENSHOTS: dict[str, tuple[Callable[[Chat], Awaitable[None]], tuple[int, int], str]] = {
+    "start": (start, USUAL, "dark"),
+    "start-small": (start, SMALL, "light"),
     "conversation": (conversation, USUAL, "dark"),
     "conversation-light": (conversation, USUAL, "light"),
     "conversation-large": (conversation, LARGE, "dark"),
