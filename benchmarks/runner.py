@@ -52,6 +52,7 @@ def run_in(folder: str, contender: Contender, workload: Workload) -> Figures:
         "repeat": workload.repeat,
         "job": workload.job,
         "loop": contender.loop,
+        "protocol": contender.protocol,
     }
     cores = os.sched_getaffinity(0)
     if workload.one_core:  # inherited by the client and its agent

@@ -10,7 +10,7 @@ from benchmarks.workloads import Figure, Target, Workload
 
 SCALE = {"s": 1.0, "ms": 1e3, "µs": 1e6, "MiB": 2**-20, "copies": 1.0, "turns": 1.0}
 TITLES = {contender.name: contender.title for contender in CONTENDERS}
-SHORT = {"python": "Python", "typescript": "TypeScript"}
+SHORT = {"python": "Python", "typescript": "TypeScript", "accord": "version 1"}
 
 # workload name -> contender name -> round -> figures; a failed round is missing
 Results = dict[str, dict[str, dict[int, Figures]]]
@@ -57,7 +57,7 @@ def cell(figure: Figure, rounds: dict[int, Figures]) -> str:
 def judge(figure: Figure, target: Target, measured: dict[str, dict[int, Figures]]) -> Verdict | None:
     """Compare with a target; None if one of the two contenders was not measured."""
     own = measured.get(target.by, {})
-    who = " with uvloop" if target.by.endswith("uvloop") else ""
+    who = {"accord+uvloop": " with uvloop", "accord-v2": " in version 2"}.get(target.by, "")
     if target.limit is not None:
         values = [one[figure.key] for one in own.values() if figure.key in one]
         if not values:

@@ -38,6 +38,7 @@ class Workload:
     repeat: int = 1
     one_core: bool = False
     uvloop: bool = False
+    version_2: bool = False
 
     def smaller(self) -> "Workload":
         """Return a tenth of the work, to check that everything runs."""
@@ -64,8 +65,17 @@ WORKLOADS = (
         "burst",
         "50,000 updates of 40 characters, as fast as possible",
         "turn",
-        (Figure("seconds", "time", "s", (Target(12), Target(7, "typescript"))), CPU),
+        (
+            Figure(
+                "seconds",
+                "time",
+                "s",
+                (Target(12), Target(7, "typescript"), Target(0.9, "accord", by="accord-v2")),
+            ),
+            CPU,
+        ),
         updates(50_000, awaited=False),
+        version_2=True,
     ),
     Workload(
         "awaited",
@@ -98,9 +108,14 @@ WORKLOADS = (
         "sessions",
         "100 sessions x 500 updates on one connection",
         "sessions",
-        (Figure("seconds", "time", "s", (Target(8),)), Figure("p99", "p99 lag", "ms", (Target(4),)), CPU),
+        (
+            Figure("seconds", "time", "s", (Target(8), Target(0.9, "accord", by="accord-v2"))),
+            Figure("p99", "p99 lag", "ms", (Target(4),)),
+            CPU,
+        ),
         updates(500, text="stamp"),
         repeat=100,
+        version_2=True,
     ),
     Workload(
         "paced",

@@ -28,12 +28,16 @@ class Contender:
     version: Callable[[], str]
     missing: Callable[[], str | None]
     loop: str = "asyncio"
+    protocol: int = 1
 
 
-def python(name: str, title: str, stem: str, package: str, loop: str = "asyncio") -> Contender:
+def python(
+    name: str, title: str, stem: str, package: str, loop: str = "asyncio", protocol: int = 1
+) -> Contender:
     """Create a contender in Python. Its agent starts as a file, so that only its own imports count."""
     choice = () if loop == "asyncio" else (loop,)
     needed = ("acp",) if package == "agent-client-protocol" else ("accord", *choice)
+    choice = choice if protocol == 1 else (*choice, "v2")
     return Contender(
         name,
         title,
@@ -42,6 +46,7 @@ def python(name: str, title: str, stem: str, package: str, loop: str = "asyncio"
         lambda: importlib.metadata.version(package),
         lambda: next((f"{module} is not installed" for module in needed if not installed(module)), None),
         loop,
+        protocol,
     )
 
 
@@ -82,6 +87,7 @@ TYPESCRIPT = Contender(
 )
 ACCORD = python("accord", "Accord", "accord", "accord")
 ACCORD_UVLOOP = python("accord+uvloop", "Accord + uvloop", "accord", "accord", loop="uvloop")
+ACCORD_V2 = python("accord-v2", "Accord, version 2", "accord", "accord", protocol=2)
 
 # Programs that respond to the first line without any library: the start-up cost of the interpreters.
 BARE = {
@@ -89,6 +95,6 @@ BARE = {
     "Node": ("node", "-e", """process.stdin.once("data", () => console.log('{"protocolVersion": 1}'))"""),
 }
 
-CONTENDERS = (PYTHON, TYPESCRIPT, ACCORD, ACCORD_UVLOOP)
+CONTENDERS = (PYTHON, TYPESCRIPT, ACCORD, ACCORD_UVLOOP, ACCORD_V2)
 
 ENVIRONMENT = os.environ | {"ACP_TS_SDK": str(TS_SDK / "dist/v1/stable/acp.js")}

@@ -10,7 +10,7 @@ from accord import Agent, Turn
 FIXED = "The quick brown fox jumps over the dog. "
 LINE = 'def answer(question: str) -> str:  # "forty-two"\n'
 
-agent = Agent("accord", version="1")
+agent = Agent("accord", version="1", protocol=(1, 2) if "v2" in sys.argv else (1,))
 
 
 @agent.prompt

@@ -28,7 +28,7 @@ async def take_awaiting(watch: Stopwatch, session: accord.ClientSession, prompt:
 
 async def run(watch: Stopwatch) -> None:
     handlers = accord.ClientHandlers(workspace=accord.local_workspace)
-    async with accord.connect(*watch.agent, handlers=handlers) as agent:
+    async with accord.connect(*watch.agent, handlers=handlers, protocol=watch.protocol) as agent:
         session = await agent.new_session(watch.folder)
         await take(watch, session, WARM_UP_READS if watch.measure == "requests" else WARM_UP)
         if watch.measure == "sessions":

@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fixed"})
 WARM_UP_READS = json.dumps({"do": "read", "count": 50})
@@ -19,6 +19,7 @@ class Stopwatch:
         self.measure: str = workload["measure"]
         self.repeat: int = workload["repeat"]
         self.loop: str = workload.get("loop", "asyncio")
+        self.protocol: Literal[1, 2] = workload.get("protocol", 1)
         self.folder: str = workload["folder"]
         self.job = json.dumps(workload["job"])
         self.expected: int = workload["job"].get("count", 1)
