@@ -17,6 +17,10 @@ export default defineConfig({
     // Diagrams are drawn in a frame with a policy of its own.
     rollupOptions: { input: ["index.html", "diagram.html"] },
   },
+  resolve: {
+    // Its package names a module that it does not contain, so that the larger CommonJS file would be taken.
+    alias: { "@xterm/headless": "@xterm/headless/lib-headless/xterm-headless.mjs" },
+  },
   server: {
     proxy: {
       "/api": gateway,

@@ -146,12 +146,16 @@ class TestTab {
   async startSession(agent = null) {
     await this.page.getByRole("link", { name: "New session" }).click();
     if (agent !== null) await this.page.getByRole("radio", { name: agent }).check();
+    await this.chooseFolder();
+    await this.page.getByRole("button", { name: "Start" }).click();
+    await this.prompt.or(this.page.getByRole("group", { name: /^Sign in to/ })).waitFor();
+  }
+
+  async chooseFolder() {
     const folder = this.page.getByLabel("Folder", { exact: true });
     // The default may arrive while the field is being filled, and then both are in it.
     do await folder.fill(this.folder);
     while ((await folder.inputValue()) !== this.folder);
-    await this.page.getByRole("button", { name: "Start" }).click();
-    await this.prompt.or(this.page.getByRole("group", { name: /^Sign in to/ })).waitFor();
   }
 
   async send(text) {

@@ -87,6 +87,14 @@ export const REVIEW_SCENARIOS = {
     assert.equal(await readFile(join(test.folder, "tool.py"), "utf8"), "mine\n");
     await tab.page.keyboard.press("Escape");
     await tab.prompt.waitFor();
+    // A question of the agent is not missed.
+    await tab.send("ask: which color?");
+    const question = tab.page.getByRole("group", { name: "Question from accord" });
+    await question.waitFor();
+    await tab.page.keyboard.press("Alt+r");
+    await review.getByRole("button", { name: "Answer" }).click();
+    await question.getByRole("button", { name: "Decline" }).click();
+    await tab.idle.waitFor();
     test.assertClean();
   },
 };

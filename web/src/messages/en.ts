@@ -322,6 +322,7 @@ export const en = {
   "review.open": "Review",
   "review.title": "Changes",
   "review.back": "Conversation",
+  "review.answer": "Answer",
   "review.scope": "Which changes",
   "review.turn": "Last turn",
   "review.session": "Session",

@@ -1,6 +1,7 @@
 /** The review: all changes of a session by file and hunk, to revert, comment on, and commit. */
 import { useEffect, useRef } from "preact/hooks";
 import { t } from "../messages/messages.ts";
+import { useGateway } from "../state/gateway.ts";
 import { Review, totalLines } from "../state/review.ts";
 import type { Session } from "../state/session.ts";
 import { safeLink } from "../text/untrusted-text.ts";
@@ -55,6 +56,7 @@ export function ReviewView({ session }: { session: Session }) {
       <div class="review-body">
         {files.length > 1 && <FileList files={files} />}
         <div class="review-files">
+          <WaitingRequests session={session} onAnswer={close} />
           <Report review={review} />
           {running && <p class="muted">{t("review.running")}</p>}
           {result === null && review.busy.value && <p class="muted">{t("review.loading")}</p>}
@@ -66,6 +68,24 @@ export function ReviewView({ session }: { session: Session }) {
       </div>
       {files.length > 0 && <ReviewActions review={review} onSent={close} />}
     </section>
+  );
+}
+
+/** Requests of the agent are answered in the conversation. */
+function WaitingRequests({ session, onAnswer }: { session: Session; onAnswer: () => void }) {
+  const { agent, sessionId } = session.address;
+  const waiting = useGateway().requests.value.some(
+    (request) => request.agent === agent && request.sessionId === sessionId,
+  );
+  if (!waiting) return null;
+  return (
+    <p class="notice warning" role="status">
+      <Icon name="warning" />
+      <span>{t("inbox.waiting", { agent })}</span>
+      <button type="button" class="small" onClick={onAnswer}>
+        {t("review.answer")}
+      </button>
+    </p>
   );
 }
 
