@@ -395,6 +395,8 @@ def _whole_message(event: MessageChanged, ids: MessageIds) -> list[UpdateV2]:
 def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2]:
     updates: list[UpdateV2] = []
     patch = event.patch
+    if event.announce and event.call.tool_call_id and not event.new:
+        patch = event.call.to_update()  # here, the effect of introducing a known call cannot be said
     bare = not event.announce and patch == ToolCallUpdate(patch.tool_call_id)
     if not (bare and event.append and not event.mark and event.cancellable is UNSET):
         change = v2.ToolCallChange(*_members(tool_call_v2(patch)))
@@ -463,7 +465,7 @@ def _terminal_updates(event: TerminalChanged, ids: MessageIds) -> list[UpdateV2]
     if event.cancellable is not UNSET:
         cancel = v2.TerminalCancelCapabilities()
         update.capabilities = v2.TerminalCapabilities(cancel) if event.cancellable else None
-    if update != v2.TerminalUpdate(event.terminal_id):
+    if update != v2.TerminalUpdate(event.terminal_id) or not event.append:
         updates.append(update)
     if event.append:
         # The output comes before the end, even if one event has both.
