@@ -63,8 +63,10 @@ blocks = st.one_of(
 )
 ids = st.sampled_from(["a", "b", "c"])
 chunks = st.one_of(
-    st.builds(kind, content=blocks, message_id=absent | ids)
-    for kind in (UserMessageChunk, AgentMessageChunk, AgentThoughtChunk)
+    [
+        st.builds(kind, content=blocks, message_id=absent | ids)
+        for kind in (UserMessageChunk, AgentMessageChunk, AgentThoughtChunk)
+    ]
 )
 paths = names.map(lambda name: f"/x/{name}")
 contents = st.one_of(

@@ -340,13 +340,14 @@ _EVENTS: Final[dict[type, Callable[[Any], list[Event]]]] = {
 class MessageIds:
     """The ids of messages that have none in version 1: one for each run of chunks of one kind."""
 
-    __slots__ = ("_count", "_current", "_kind", "_prefix")
+    __slots__ = ("_count", "_current", "_kind", "_prefix", "_seen")
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._count = 0
         self._kind: object = None
         self._current = ""
+        self._seen: set[tuple[type, str]] = set()
 
     def new(self) -> str:
         """A new id."""
@@ -356,6 +357,12 @@ class MessageIds:
     def end(self) -> None:
         """The next chunk without an id begins another message."""
         self._kind = None
+
+    def end_for(self, kind: type, id: str) -> None:
+        """The same if this tool call or compaction is new: the history shows it between the chunks."""
+        if (kind, id) not in self._seen:
+            self._seen.add((kind, id))
+            self.end()
 
     def of(self, kind: object, message_id: str | UnsetType | None) -> str:
         """The id for a chunk of this kind."""
@@ -371,13 +378,15 @@ def updates_of(event: Event, ids: MessageIds) -> list[UpdateV2]:
     if isinstance(event, MessageChunk):
         kind = _CHUNKS_V2[type(event)]
         return [kind(event.content, ids.of(kind, event.message_id), meta=event.meta)]
+    if isinstance(event, ToolCallChanged):
+        ids.end_for(ToolCallChanged, event.patch.tool_call_id)
+    elif isinstance(event, CompactionUpdate | CompactionSummaryChunk):
+        ids.end_for(CompactionUpdate, event.compaction_id)
+    elif isinstance(event, MessageChanged):
+        ids.end()
     convert = _UPDATES.get(type(event))
     if convert is not None:
-        if not isinstance(event, (PlanChanged, StateChanged, TerminalChanged, AvailableCommandsUpdate)):
-            ids.end()
         return convert(event, ids)
-    if isinstance(event, CompactionUpdate | CompactionSummaryChunk):
-        ids.end()
     return [event] if type(event) in _SHARED else []
 
 
