@@ -254,7 +254,7 @@ def notification_notes(settings: NotificationSettings) -> list[str]:
     """Say which topics and webhooks get notifications, and where the secret of the webhooks is."""
     names = [f"ntfy {shown_url(ntfy.url)}" for ntfy in settings.ntfy]
     names += [f"webhook {shown_url(webhook.url)}" for webhook in settings.webhooks]
-    notes = [f"Notifications go to {', '.join(names)}. To try it run: accord serve notify"] if names else []
+    notes = [f"Notifications go to {', '.join(names)}; `accord serve notify` tests them."] if names else []
     if any(webhook.secret_file is None for webhook in settings.webhooks):
         file = webhook_secret_file()
         try:

@@ -97,6 +97,6 @@ def test_revoking_a_token_removes_its_devices(capsys: pytest.CaptureFixture[str]
 def test_the_start_says_where_notifications_go_and_shows_no_topic() -> None:
     _write_settings(ntfy=[{"url": "https://ntfy.sh/secret-topic"}], webhooks=[{"url": "https://x.example/y"}])
     to, secret = notification_notes(read_settings().notifications)
-    assert to.startswith("Notifications go to ntfy https://ntfy.sh, webhook https://x.example.")
+    assert to.startswith("Notifications go to ntfy https://ntfy.sh, webhook https://x.example;")
     assert secret.endswith("gateway/webhook-secret")
     assert Path(secret.rpartition(" ")[2]).read_text().startswith("whsec_")

@@ -96,6 +96,7 @@ class FilePushDevices:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder: Path = data_dir() / "gateway" / "push" if folder is None else folder
+        self._cache: dict[str, tuple[tuple[int, int, int], PushDevice]] = {}
 
     async def server_secret(self, new: Callable[[], bytes]) -> bytes:
         """Return the stored secret; store that of `new` if there is none. Raises OSError, BadSettings."""
@@ -122,10 +123,19 @@ class FilePushDevices:
         """Return the device with this id; None if there is none."""
         path = self._path(id)
         try:
+            status = path.stat()
+            version = (status.st_ino, status.st_size, status.st_mtime_ns)
+            cached = self._cache.get(id)
+            if cached is not None and cached[0] == version:
+                return cached[1]
             device = PUSH_FORMAT.decode(path.read_bytes(), PushDevice, path)
         except (OSError, BadSettings, msgspec.MsgspecError, UnicodeDecodeError):
+            self._cache.pop(id, None)
             return None
-        return device if device.id == id else None
+        if device.id != id:
+            return None
+        self._cache[id] = (version, device)
+        return device
 
     def all(self) -> list[PushDevice]:
         """List the devices, the oldest first."""
