@@ -5,9 +5,10 @@ import { followNotifications } from "./state/device-notifications.ts";
 import { Gateway } from "./state/gateway.ts";
 import { revealHiddenEverywhere } from "./text/untrusted-text.ts";
 import { App } from "./ui/App.tsx";
-import { takeToken } from "./wire/browser-login.ts";
+import { takeShareToken, takeToken } from "./wire/browser-login.ts";
 import "./styles/index.css";
 
+const shared = takeShareToken() !== null;
 const token = takeToken();
 const gateway = new Gateway();
 revealHiddenEverywhere();
@@ -24,6 +25,7 @@ if (import.meta.env.PROD && "serviceWorker" in navigator)
 // A pairing link that is opened in a tab of this page changes only the hash. Remove its token from the
 // address, too.
 addEventListener("hashchange", () => {
+  if (shared || location.hash.startsWith("#share=")) location.reload();
   const newToken = takeToken();
   if (newToken !== null) void gateway.start(newToken);
 });

@@ -44,6 +44,7 @@ function session(index: number): ListedSession {
     live: false,
     owner: index === 2 ? "http://127.0.0.1:8766" : null,
     node: index === 2 ? "b1" : null,
+    archived: false,
   };
 }
 
@@ -59,9 +60,10 @@ const titles = () => [...root.querySelectorAll(".session-title")].map((title) =>
 
 test("lists 200 sessions with their activity, and filters them", async () => {
   expect(titles().length).toBeLessThan(60);
-  expect(root.querySelectorAll("li")[0]?.textContent).toContain("Waiting for you");
-  expect(root.querySelectorAll("li")[1]?.textContent).toContain("Running");
-  expect(root.querySelectorAll("li")[2]?.textContent).toContain("open in http://127.0.0.1:8766");
+  const rows = [...root.querySelectorAll("li")].map((row) => row.textContent);
+  expect(rows.slice(0, 3)).toEqual(["Waiting for you", expect.stringContaining("Session 0"), "project"]);
+  expect(rows[3]).toContain("Running");
+  expect(rows[4]).toContain("open in http://127.0.0.1:8766");
   await typeFilter("session 77");
   expect(titles()).toEqual(["Session 77", "Session 177"]);
 });
@@ -77,13 +79,17 @@ test("scrolls to the current session", async () => {
 test("searches the sessions that are not loaded at the gateway", async () => {
   vi.useFakeTimers();
   const search = vi.spyOn(gateway, "searchSessions").mockResolvedValue([session(4711)]);
+  const said = { role: "agent", text: "a lighthouse", marked: [[2, 12]] as [number, number][] };
+  const hits = [{ ...session(4712), title: "Said", matches: [said] }];
+  vi.spyOn(gateway.manage, "search").mockResolvedValue(hits);
   gateway.moreSessions.value = "1.1";
   await typeFilter("session 4711");
   await act(async () => {
     await vi.advanceTimersByTimeAsync(1000);
   });
   expect(search).toHaveBeenCalledExactlyOnceWith("session 4711");
-  expect(titles()).toEqual(["Session 4711"]);
+  expect(titles()).toEqual(["Session 4711", "Said"]);
+  expect(root.querySelector(".match mark")?.textContent).toBe("lighthouse");
   vi.useRealTimers();
 });
 
@@ -91,4 +97,22 @@ test("hides the new session and inbox links for a read-only token", async () => 
   expect(root.querySelectorAll(".actions a")).toHaveLength(2);
   await act(() => void (gateway.readOnly.value = true));
   expect(root.querySelectorAll(".actions a")).toHaveLength(0);
+});
+
+test("a session that finished since the user last looked is unread until it is opened", async () => {
+  const finished = { ...session(5), updatedAt: new Date(Date.now() + 60_000).toISOString() };
+  await act(() => gateway.sessionChanged(finished));
+  const row = () => [...root.querySelectorAll(".session-link")].find((one) => one.textContent.includes("Session 5"));
+  expect(row()?.className).toContain("unread");
+  await act(() => void (route.value = { page: "session", agent: "accord", sessionId: "s5" }));
+  await act(() => void (route.value = { page: "home" }));
+  expect(row()?.className).not.toContain("unread");
+  await act(() => gateway.sessionChanged({ ...finished, state: "running" }));
+  expect(row()?.className).not.toContain("unread");
+});
+
+test("an archived session leaves the list", async () => {
+  await act(() => gateway.sessionChanged({ ...session(7), archived: true }));
+  expect(titles()).not.toContain("Session 7");
+  expect(gateway.findListedSession("accord", "s7")?.archived).toBe(true);
 });

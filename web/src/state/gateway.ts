@@ -11,10 +11,12 @@ import { t } from "../messages/messages.ts";
 import { ConnectionPool, type AgentConnection, type ConnectionListener } from "../wire/agent-connection.ts";
 import { AccessDenied, login, logout } from "../wire/browser-login.ts";
 import * as extension from "../wire/extension-methods.ts";
+import { Management } from "../wire/management-methods.ts";
 import type { ConnectionState } from "../wire/resumable-socket.ts";
 import { closeAnswered, DeviceNotifications } from "./device-notifications.ts";
 import { Inbox, notify, requestKey, requestSummary, type PendingRequest } from "./pending-requests.ts";
 import { clearStoredTexts, type Prompt } from "./prompt-queue.ts";
+import { SeenSessions } from "./session-rows.ts";
 import { Session, type SessionAddress } from "./session.ts";
 
 export type Phase = "starting" | "login" | "ready" | "failed";
@@ -23,12 +25,15 @@ const RECONNECT_MS = 3000;
 /** How many sessions are loaded first, and then at once. */
 const SESSION_PAGE = 100;
 const MAX_SESSION_PAGE = 500;
+const MAX_OTHER_SESSIONS = 500;
 
 export class Gateway implements ConnectionListener {
   readonly phase = signal<Phase>("starting");
   readonly error = signal<extension.ErrorReport | null>(null);
   /** The token allows reading only. The page hides what it does not allow. */
   readonly readOnly = signal(false);
+  /** The only session that can be seen, because the page was opened with a share link. */
+  readonly sharedSession = signal<string | null>(null);
   readonly connectionState = signal<ConnectionState>("connecting");
   readonly agents = signal<readonly extension.ListedAgent[]>([]);
   /** The sessions of all agents, the latest first, as far as they are loaded. */
@@ -36,8 +41,15 @@ export class Gateway implements ConnectionListener {
   /** Where the list of sessions goes on; null if all are loaded. */
   readonly moreSessions = signal<string | null>(null);
   readonly notifications = new DeviceNotifications();
+  /** Sessions that were found or archived. */
+  private readonly otherSessions = signal<readonly extension.ListedSession[]>([]);
   /** The latest message for screen readers. */
   readonly announcement = signal("");
+  /** What users do with sessions in the list, tokens and worktrees. */
+  readonly manage = new Management(async (agent, method, params) =>
+    agent === null ? this.call(method, params) : (await this.pool.get(agent)).callGateway(method, params),
+  );
+  readonly seen = new SeenSessions();
   private readonly inbox = new Inbox((id, result) => this.call("inbox/answer", { id, result }));
 
   private readonly pool = new ConnectionPool(this);
@@ -124,7 +136,17 @@ export class Gateway implements ConnectionListener {
   }
 
   findListedSession(agent: string, sessionId: string): extension.ListedSession | undefined {
-    return this.sessions.value.find((item) => item.agent === agent && item.sessionId === sessionId);
+    const find = (items: readonly extension.ListedSession[]) =>
+      items.find((item) => item.agent === agent && item.sessionId === sessionId);
+    return find(this.sessions.value) ?? find(this.otherSessions.value);
+  }
+
+  /** Keeps sessions that are not in the list, such as archived ones, so that they can be opened. */
+  remember(items: readonly extension.ListedSession[]): void {
+    const isSame = (one: extension.ListedSession) =>
+      items.some((item) => item.agent === one.agent && item.sessionId === one.sessionId);
+    const others = this.otherSessions.value.filter((one) => !isSame(one)).slice(-MAX_OTHER_SESSIONS);
+    this.otherSessions.value = [...others, ...items];
   }
 
   async createSession(agent: string, cwd: string): Promise<Session> {
@@ -181,6 +203,23 @@ export class Gateway implements ConnectionListener {
   async searchSessions(query: string): Promise<extension.ListedSession[]> {
     const page = await this.call("sessions", { limit: SESSION_PAGE, query });
     return extension.readList(page["sessions"], extension.readSession);
+  }
+
+  /** Starts a session as a copy of another one, if its agent can do that. */
+  async forkSession(session: Session): Promise<Session> {
+    const { agent, sessionId, cwd } = session.address;
+    const connection = await this.pool.get(agent);
+    const params = { sessionId, cwd, mcpServers: [] };
+    const response = extension.asRecord(await connection.request<unknown>("session/fork", params));
+    const address = { agent, sessionId: String(response["sessionId"]), cwd };
+    this.sessionForked(address, this.findListedSession(agent, sessionId));
+    return this.openSession(address);
+  }
+
+  /** Lists a fork until the gateway reports it. */
+  private sessionForked(address: SessionAddress, source: extension.ListedSession | undefined): void {
+    if (!source || this.findListedSession(address.agent, address.sessionId)) return;
+    this.sessionChanged({ ...source, ...address, state: "idle", updatedAt: new Date().toISOString() });
   }
 
   /** Starts a session with the same agent and folder, whose first prompt tells what happened in another one. */
@@ -280,7 +319,8 @@ export class Gateway implements ConnectionListener {
     const others = this.sessions.value.filter(
       (item) => item.agent !== changed.agent || item.sessionId !== changed.sessionId,
     );
-    this.sessions.value = latestFirst([changed, ...others]);
+    this.sessions.value = changed.archived ? others : latestFirst([changed, ...others]);
+    if (changed.archived) this.remember([changed]);
     this.findOpenSession(changed.agent, changed.sessionId)?.applyActivity(changed.state);
   }
 
@@ -405,6 +445,7 @@ export class Gateway implements ConnectionListener {
     const connection = await this.pool.getDefault();
     this.mainConnection = connection;
     this.readOnly.value = connection.readOnly;
+    this.sharedSession.value = connection.sharedSession;
     this.connectionState.value = connection.state;
     this.changedSessions = [];
     const [agents, sessions, inbox] = await Promise.all([

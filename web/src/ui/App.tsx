@@ -11,7 +11,9 @@ import { ErrorView } from "./elements.tsx";
 import { Inbox } from "./Inbox.tsx";
 import { helpOpen, installShortcuts, route, SHORTCUTS } from "./navigation.ts";
 import { NewSession } from "./NewSession.tsx";
-import { RichText } from "./RichText.tsx";
+import { CommandPalette } from "./CommandPalette.tsx";
+import { Home } from "./Home.tsx";
+import { Settings } from "./Settings.tsx";
 import { SessionList } from "./SessionList.tsx";
 import { SessionView } from "./SessionView.tsx";
 import { LoginPage } from "./SignIn.tsx";
@@ -41,6 +43,7 @@ export function App({ gateway }: { gateway: Gateway }) {
     <GatewayContext.Provider value={gateway}>
       <Page />
       <HelpDialog />
+      <CommandPalette />
       <PageStatus />
     </GatewayContext.Provider>
   );
@@ -77,6 +80,8 @@ function Page() {
 
 function Workspace() {
   const { page } = route.value;
+  const shared = useGateway().sharedSession.value;
+  if (shared !== null) return <SharedSession sessionId={shared} />;
   return (
     <div class={`workspace route-${page}`}>
       {page === "session" && (
@@ -92,6 +97,25 @@ function Workspace() {
   );
 }
 
+/** The session of a share link, and nothing else. */
+function SharedSession({ sessionId }: { sessionId: string }) {
+  const listed = useGateway().sessions.value.find((item) => item.sessionId === sessionId);
+  return (
+    <div class="workspace shared">
+      <div class="main-pane">
+        {listed ? (
+          <SessionPane agent={listed.agent} sessionId={sessionId} />
+        ) : (
+          <main class="empty-state">
+            <h2>{t("session.notFound")}</h2>
+            <p>{t("share.gone")}</p>
+          </main>
+        )}
+      </div>
+    </div>
+  );
+}
+
 /** The page uses the part of the address after `#` for its routes, so the skip link cannot. */
 function focusPrompt(event: Event): void {
   event.preventDefault();
@@ -101,20 +125,11 @@ function focusPrompt(event: Event): void {
 function MainPane() {
   const gateway = useGateway();
   const current = route.value;
-  if (current.page === "new" && !gateway.readOnly.value) return <NewSession />;
+  if (current.page === "new" && !gateway.readOnly.value)
+    return <NewSession key={current.folder} folder={current.folder ?? ""} />;
+  if (current.page === "settings") return <Settings />;
   if (current.page === "inbox") return <Inbox request={current.request} />;
-  if (current.page === "home" || current.page === "new") {
-    return (
-      <main class="empty-state">
-        <h2>
-          {t(gateway.readOnly.value ? "home.readOnly" : "home.choose")}
-        </h2>
-        <p>
-          <RichText message="home.help" />
-        </p>
-      </main>
-    );
-  }
+  if (current.page === "home" || current.page === "new") return <Home />;
   return <SessionPane key={`${current.agent}/${current.sessionId}`} {...current} />;
 }
 
@@ -176,7 +191,7 @@ function HelpDialog() {
   );
 }
 
-const PAGE_TITLES = { new: "sessions.new", inbox: "inbox.title" } as const;
+const PAGE_TITLES = { new: "sessions.new", inbox: "inbox.title", settings: "settings.title" } as const;
 
 /** The title of the tab, with the number of pending requests, and announcements for screen readers. */
 function PageStatus() {

@@ -11,15 +11,17 @@ interface CopyButtonProps {
   label?: string;
   /** Shows the picture without the word. */
   compact?: boolean;
+  /** The word beside the picture, if it is not "Copy". */
+  children?: string;
 }
 
-export function CopyButton({ text, label, compact = false }: CopyButtonProps) {
+export function CopyButton({ text, label, compact = false, children }: CopyButtonProps) {
   const [copied, setCopied] = useState(false);
   const onCopy = async () => {
     setCopied(await copyText(text));
     setTimeout(() => setCopied(false), SHOWN_MS);
   };
-  const word = t(copied ? "code.copied" : "code.copy");
+  const word = copied ? t("code.copied") : (children ?? t("code.copy"));
   return (
     <button
       type="button"
@@ -44,7 +46,8 @@ async function copyText(text: string): Promise<boolean> {
   }
   const area = document.createElement("textarea");
   Object.assign(area, { value: text, className: "visually-hidden" });
-  document.body.appendChild(area);
+  // In an open dialog, nothing outside of it can be selected.
+  (document.querySelector("dialog[open]") ?? document.body).appendChild(area);
   area.select();
   const copied = document.execCommand("copy");
   area.remove();

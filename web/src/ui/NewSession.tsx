@@ -1,47 +1,29 @@
-/** The form for a new session: choose an agent and a folder. */
+/** The form for a new session: agent, folder, perhaps a worktree, and the first message. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
-import { baseName } from "../text/format.ts";
-import {
-  AUTH_REQUIRED,
-  errorReport,
-  type ErrorReport,
-  type FolderList,
-  type ListedAgent,
-} from "../wire/extension-methods.ts";
+import { AUTH_REQUIRED, type ListedAgent } from "../wire/extension-methods.ts";
 import { isTouchDevice } from "./appearance.ts";
 import { ErrorView, Icon } from "./elements.tsx";
-import { navigate } from "./navigation.ts";
+import { FolderPicker } from "./FolderPicker.tsx";
+import { RecentFolders } from "./Home.tsx";
+import { useRecentFolders, useSessionStart } from "./session-start.ts";
 import { AgentSignIn } from "./SignIn.tsx";
 
-export function NewSession() {
+export function NewSession({ folder }: { folder: string }) {
   const gateway = useGateway();
   const agents = gateway.agents.value;
+  const recent = useRecentFolders();
   const [agent, setAgent] = useState(() => (agents.find((one) => one.default) ?? agents[0])?.name ?? "");
-  const [cwd, setCwd] = useState("");
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<ErrorReport | null>(null);
-  const start = async () => {
-    setBusy(true);
-    setError(null);
-    try {
-      const session = await gateway.createSession(agent, cwd.trim());
-      navigate({ page: "session", agent: session.address.agent, sessionId: session.address.sessionId });
-    } catch (reason) {
-      setError(errorReport(reason));
-    } finally {
-      setBusy(false);
-    }
-  };
+  const [cwd, setCwd] = useState(folder);
+  const [worktree, setWorktree] = useState<string | null>(null);
+  const [prompt, setPrompt] = useState("");
+  const { start, busy, error, clearError } = useSessionStart();
+  const submit = () => void start({ agent, folder: cwd, worktree, prompt });
   const page = useRef<HTMLElement>(null);
   useEffect(() => {
     if (!isTouchDevice()) page.current?.querySelector<HTMLElement>(":checked, #folder")?.focus();
   }, []);
-  const chooseAgent = (name: string) => {
-    setAgent(name);
-    setError(null);
-  };
   return (
     <main class="page" ref={page}>
       <header class="page-header">
@@ -53,7 +35,7 @@ export function NewSession() {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (agent && cwd.trim() && !busy) void start();
+          if (agent && cwd.trim() && !busy) submit();
         }}
       >
         <fieldset class="agents">
@@ -63,7 +45,10 @@ export function NewSession() {
               key={one.name}
               agent={one}
               chosen={one.name === agent}
-              onChoose={() => chooseAgent(one.name)}
+              onChoose={() => {
+                setAgent(one.name);
+                clearError();
+              }}
             />
           ))}
         </fieldset>
@@ -78,11 +63,21 @@ export function NewSession() {
             onInput={(event) => setCwd(event.currentTarget.value)}
           />
         </div>
+        {recent && <RecentFolders folders={recent.slice(0, 6)} chosen={cwd} onChoose={setCwd} />}
         <FolderPicker path={cwd} onChoose={setCwd} />
+        <WorktreeChoice name={worktree} onChange={setWorktree} />
+        <div class="field">
+          <label for="first-prompt">{t("newSession.prompt")}</label>
+          <textarea
+            id="first-prompt"
+            dir="auto"
+            rows={3}
+            value={prompt}
+            onInput={(event) => setPrompt(event.currentTarget.value)}
+          />
+        </div>
         {error && <ErrorView error={error} prefix={t("newSession.failed")} />}
-        {error?.code === AUTH_REQUIRED && (
-          <AgentSignIn key={agent} agent={agent} onSuccess={() => void start()} />
-        )}
+        {error?.code === AUTH_REQUIRED && <AgentSignIn key={agent} agent={agent} onSuccess={submit} />}
         <div class="button-row">
           <button type="submit" class="primary" disabled={busy || !agent || cwd.trim() === ""}>
             {t(busy ? "newSession.starting" : "newSession.start")}
@@ -90,6 +85,45 @@ export function NewSession() {
         </div>
       </form>
     </main>
+  );
+}
+
+interface WorktreeChoiceProps {
+  name: string | null;
+  onChange: (name: string | null) => void;
+}
+
+/** Whether the session works on a branch of its own, and the name of the branch. */
+function WorktreeChoice({ name, onChange }: WorktreeChoiceProps) {
+  return (
+    <div class="field worktree-choice">
+      <label class="choice">
+        <input
+          type="checkbox"
+          checked={name !== null}
+          onChange={(event) => onChange(event.currentTarget.checked ? "" : null)}
+        />
+        <span>
+          {t("worktree.choose")} <span class="muted">{t("worktree.explanation")}</span>
+        </span>
+      </label>
+      {name !== null && (
+        <div class="branch-name">
+          <label for="branch-name">{t("worktree.branch")}</label>
+          <span class="muted">accord/</span>
+          <input
+            id="branch-name"
+            type="text"
+            value={name}
+            placeholder={t("worktree.placeholder")}
+            pattern="[A-Za-z0-9][A-Za-z0-9._\-]{0,63}"
+            spellcheck={false}
+            autocomplete="off"
+            onInput={(event) => onChange(event.currentTarget.value)}
+          />
+        </div>
+      )}
+    </div>
   );
 }
 
@@ -111,62 +145,5 @@ function AgentChoice({ agent, chosen, onChoose }: AgentChoiceProps) {
         )}
       </span>
     </label>
-  );
-}
-
-interface FolderPickerProps {
-  path: string;
-  onChoose: (path: string | ((before: string) => string)) => void;
-}
-
-/** The folders inside a path. They follow what the user types into the folder field. */
-function FolderPicker({ path, onChoose }: FolderPickerProps) {
-  const gateway = useGateway();
-  const [list, setList] = useState<FolderList | null>(null);
-  const [failed, setFailed] = useState(false);
-  const first = useRef(true);
-  useEffect(() => {
-    let current = true;
-    const load = async () => {
-      try {
-        const found = await gateway.listFolders(path === "" ? null : path);
-        if (!current) return;
-        setList(found);
-        setFailed(false);
-        // Keep what the user typed while the list was loading.
-        if (path === "" && first.current) onChoose((before) => before || found.path);
-        first.current = false;
-      } catch {
-        if (current) setFailed(true);
-      }
-    };
-    const timer = setTimeout(() => void load(), path === "" ? 0 : 150);
-    return () => {
-      current = false;
-      clearTimeout(timer);
-    };
-  }, [path]);
-  if (list === null) return null;
-  return (
-    <div class="folders" role="group" aria-label={t("newSession.foldersIn", { path: list.path })}>
-      {failed && <p class="muted">{t("newSession.noFolder")}</p>}
-      <ul>
-        {list.parent && (
-          <li>
-            <button type="button" class="quiet" onClick={() => onChoose(list.parent ?? "/")}>
-              <Icon name="back" /> {baseName(list.parent) || "/"}
-              <span class="visually-hidden">{t("newSession.parent")}</span>
-            </button>
-          </li>
-        )}
-        {list.folders.map((folder) => (
-          <li key={folder.path}>
-            <button type="button" class="quiet" onClick={() => onChoose(folder.path)}>
-              <Icon name="folder" /> {folder.name}
-            </button>
-          </li>
-        ))}
-      </ul>
-    </div>
   );
 }

@@ -18,7 +18,7 @@ import { RewindPanel } from "./RewindPanel.tsx";
 import { AgentSignIn } from "./SignIn.tsx";
 
 export function SessionFooter({ session }: { session: Session }) {
-  const { readOnly } = useGateway();
+  const { readOnly, sharedSession } = useGateway();
   return (
     <div class="session-footer">
       <PendingRequests session={session} />
@@ -26,7 +26,7 @@ export function SessionFooter({ session }: { session: Session }) {
       <QueuedPrompts session={session} />
       <RewindPanel session={session} />
       {readOnly.value ? (
-        <p class="muted centered">{t("session.readOnlyToken")}</p>
+        <p class="muted centered">{t(sharedSession.value ? "share.banner" : "session.readOnlyToken")}</p>
       ) : session.onlyReadable.value ? (
         <OnlyReadable session={session} />
       ) : (

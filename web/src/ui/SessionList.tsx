@@ -1,145 +1,155 @@
-/** The side bar: the sessions of all agents with their activity, and the links to everything else. */
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+/** The side bar: the sessions of all agents with their activity, search, and the links to everything else. */
+import { useEffect, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
-import { baseName, relativeTime } from "../text/format.ts";
+import { sessionKey } from "../state/session-rows.ts";
 import type { ListedSession } from "../wire/extension-methods.ts";
+import type { SearchHit, SearchMatch } from "../wire/management-methods.ts";
 import { switchTheme, theme } from "./appearance.ts";
 import { Icon } from "./elements.tsx";
-import { helpOpen, isSessionRoute, route, routeHash } from "./navigation.ts";
+import { helpOpen, paletteOpen, route, routeHash } from "./navigation.ts";
+import { SessionLink, SessionRows } from "./SessionRows.tsx";
 
-const ACTIVITIES = {
-  running: "sessions.running",
-  waiting: "sessions.waiting",
-  idle: "sessions.idle",
-  lost: "sessions.lost",
-} as const;
 const SEARCH_DELAY_MS = 200;
-/** The height of a link until one was measured, in pixels. */
-const ROW_HEIGHT = 56;
-/** Links that are drawn above and below the visible ones. */
-const ROWS_AROUND = 20;
+const MAX_RESULTS = 200;
 const THEME_ICONS = { system: "system", light: "sun", dark: "moon" } as const;
 
 export function SessionList() {
   const gateway = useGateway();
   const [filter, setFilter] = useState("");
-  const sessions = useMatchingSessions(filter);
+  const [archive, setArchive] = useState<readonly ListedSession[] | null>(null);
+  const toggleArchive = async () => {
+    if (archive !== null) {
+      setArchive(null);
+      return;
+    }
+    const archived = await gateway.manage.archivedSessions().catch(() => []);
+    gateway.remember(archived);
+    setArchive(archived);
+  };
+  // A session that leaves the archive is in the list again.
+  const listed = new Set(gateway.sessions.value.map(sessionKey));
+  const shown = archive?.filter((item) => !listed.has(sessionKey(item))) ?? gateway.sessions.value;
   return (
     <nav class="sidebar" aria-label={t("sessions.label")}>
       <header class="brand">
-        <img src="./icon.svg" alt="" width="26" height="26" />
-        <h1>{t("app.name")}</h1>
+        <a href="#/" aria-current={route.value.page === "home" ? "page" : undefined}>
+          <img src="./icon.svg" alt="" width="26" height="26" />
+          <h1>{t("app.name")}</h1>
+        </a>
         <ConnectionStatus />
       </header>
       <Actions />
-      {gateway.sessions.value.length > 6 && (
-        <input
-          id="filter"
-          type="search"
-          placeholder={t("sessions.find")}
-          aria-label={t("sessions.find")}
-          value={filter}
-          onInput={(event) => setFilter(event.currentTarget.value)}
-        />
-      )}
-      <SessionLinks
-        sessions={sessions}
-        emptyText={t(filter.trim() ? "sessions.noMatches" : "sessions.none")}
+      <input
+        id="filter"
+        type="search"
+        placeholder={t("sessions.find")}
+        aria-label={t("sessions.find")}
+        value={filter}
+        onInput={(event) => setFilter(event.currentTarget.value)}
       />
-      <Footer />
+      {archive !== null && filter.trim() === "" && (
+        <p class="list-note">
+          <strong>{t("archive.title")}</strong>
+          <button type="button" class="quiet small" onClick={() => setArchive(null)}>
+            {t("app.close")}
+          </button>
+        </p>
+      )}
+      {filter.trim() === "" ? (
+        <SessionRows sessions={shown} emptyText={t(archive ? "archive.empty" : "sessions.none")} />
+      ) : (
+        <SearchResults filter={filter} />
+      )}
+      <Footer archiveOpen={archive !== null} onArchive={() => void toggleArchive()} />
     </nav>
   );
 }
 
-/** The sessions that contain all words; the gateway searches those that are not loaded. */
-function useMatchingSessions(filter: string): readonly ListedSession[] {
+/** The sessions whose names or conversations have all words. The gateway knows those that are not loaded. */
+function SearchResults({ filter }: { filter: string }) {
   const gateway = useGateway();
   const [found, setFound] = useState<{ filter: string; sessions: readonly ListedSession[] } | null>(null);
+  const [hits, setHits] = useState<{ filter: string; hits: readonly SearchHit[] } | null>(null);
   const words = filter.trim().toLowerCase().split(/\s+/);
   const isPartial = gateway.moreSessions.value !== null;
   useEffect(() => {
-    if (!isPartial || filter.trim() === "") return;
     let isCurrent = true;
-    const search = () =>
-      gateway.searchSessions(filter).then(
-        (sessions) => isCurrent && setFound({ filter, sessions }),
-        () => undefined,
+    const search = () => {
+      if (isPartial)
+        gateway.searchSessions(filter).then(
+          (sessions) => isCurrent && setFound({ filter, sessions }),
+          () => undefined,
+        );
+      gateway.manage.search(filter).then(
+        (all) => {
+          gateway.remember(all);
+          if (isCurrent) setHits({ filter, hits: all });
+        },
+        () => isCurrent && setHits({ filter, hits: [] }),
       );
-    const timer = setTimeout(() => void search(), SEARCH_DELAY_MS);
+    };
+    const timer = setTimeout(search, SEARCH_DELAY_MS);
     return () => {
       isCurrent = false;
       clearTimeout(timer);
     };
   }, [gateway, filter, isPartial]);
-  if (found?.filter === filter && isPartial) return found.sessions;
-  return gateway.sessions.value.filter((item) => {
-    const text = `${item.title ?? ""} ${item.agent} ${item.cwd}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
-}
-
-/** Draws only the links around the visible part, since there may be thousands. */
-function SessionLinks({ sessions, emptyText }: { sessions: readonly ListedSession[]; emptyText: string }) {
-  const gateway = useGateway();
-  const list = useRef<HTMLUListElement>(null);
-  const [view, setView] = useState({ top: 0, height: 1200, rowHeight: ROW_HEIGHT });
-  const measure = () => {
-    const element = list.current;
-    if (!element) return;
-    const row = element.querySelector<HTMLElement>("li[aria-setsize]")?.offsetHeight ?? ROW_HEIGHT;
-    setView({ top: element.scrollTop, height: element.clientHeight, rowHeight: row || ROW_HEIGHT });
-    const rest = element.scrollHeight - element.scrollTop - element.clientHeight;
-    if (rest < element.clientHeight) void gateway.loadMoreSessions();
-  };
-  useLayoutEffect(measure, [sessions.length]);
-  const current = sessions.findIndex((item) => isSessionRoute(route.value, item.agent, item.sessionId));
-  // The shortcuts for the previous and next session do not scroll the list.
-  useEffect(() => {
-    const element = list.current;
-    if (!element || current < 0) return;
-    const top = current * view.rowHeight;
-    if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + view.rowHeight > element.scrollTop + element.clientHeight)
-      element.scrollTop = top + view.rowHeight - element.clientHeight;
-  }, [current]);
-  const first = Math.max(0, Math.floor(view.top / view.rowHeight) - ROWS_AROUND);
-  const last = Math.min(sessions.length, Math.ceil((view.top + view.height) / view.rowHeight) + ROWS_AROUND);
+  const named =
+    found?.filter === filter && isPartial
+      ? found.sessions
+      : gateway.sessions.value.filter((item) => {
+          const text = `${item.title ?? ""} ${item.agent} ${item.cwd}`.toLowerCase();
+          return words.every((word) => text.includes(word));
+        });
+  const current = hits?.filter === filter ? hits.hits : [];
+  const matches = new Map(current.map((hit) => [sessionKey(hit), hit.matches]));
+  const names = new Set(named.map(sessionKey));
+  const results = [...named, ...current.filter((hit) => !names.has(sessionKey(hit)))].slice(0, MAX_RESULTS);
+  const searching = hits?.filter !== filter;
   return (
-    <ul class="session-list" ref={list} onScroll={measure}>
-      {first > 0 && <li class="spacer-row" aria-hidden="true" ref={heightOf(first * view.rowHeight)} />}
-      {sessions.slice(first, last).map((item, index) => (
-        <li
-          key={`${item.agent}/${item.sessionId}`}
-          aria-setsize={gateway.moreSessions.value === null ? sessions.length : -1}
-          aria-posinset={first + index + 1}
-        >
-          <SessionLink item={item} />
+    <ul class="session-list" aria-label={t("search.results")} aria-busy={searching}>
+      {results.map((item) => (
+        <li key={sessionKey(item)}>
+          <SessionLink item={item} showsFolder />
+          {matches
+            .get(sessionKey(item))
+            ?.filter((match) => match.role !== "title")
+            .slice(0, 1)
+            .map((match, index) => <MatchText key={index} match={match} />)}
         </li>
       ))}
-      {last < sessions.length && (
-        <li
-          class="spacer-row"
-          aria-hidden="true"
-          ref={heightOf((sessions.length - last) * view.rowHeight)}
-        />
+      {results.length === 0 && (
+        <li class="muted no-sessions">{t(searching ? "search.searching" : "sessions.noMatches")}</li>
       )}
-      {sessions.length === 0 && <li class="muted no-sessions">{emptyText}</li>}
     </ul>
   );
 }
 
-/** Sets the height of an element; the content security policy forbids style attributes. */
-function heightOf(height: number): (element: HTMLElement | null) => void {
-  return (element) => {
-    if (element) element.style.height = `${height}px`;
-  };
+/** A passage with the words that were searched for. */
+function MatchText({ match }: { match: SearchMatch }) {
+  let end = 0;
+  const parts = match.marked.flatMap(([from, to]) => {
+    const before = match.text.slice(end, from);
+    end = to;
+    return [before, <mark key={from}>{match.text.slice(from, to)}</mark>];
+  });
+  return (
+    <p class="match">
+      {parts}
+      {match.text.slice(end)}
+    </p>
+  );
 }
 
 function ConnectionStatus() {
   const state = useGateway().connectionState.value;
   if (state === "open") return null;
-  return <span class="connection-status">{t(state === "connecting" ? "app.connecting" : "app.reconnecting")}</span>;
+  return (
+    <span class="connection-status">
+      {t(state === "connecting" ? "app.connecting" : "app.reconnecting")}
+    </span>
+  );
 }
 
 /** Hidden for a read-only token, which can neither start sessions nor answer requests. */
@@ -168,38 +178,46 @@ function Actions() {
   );
 }
 
-function SessionLink({ item }: { item: ListedSession }) {
-  const { agent, sessionId } = item;
-  const current = isSessionRoute(route.value, agent, sessionId);
-  const now = useCurrentMinute();
-  return (
-    <a
-      class="session-link"
-      href={routeHash({ page: "session", agent, sessionId })}
-      aria-current={current ? "page" : undefined}
-    >
-      <span class={`activity-dot ${item.state}`} aria-hidden="true" />
-      <span class="session-title">{item.title ?? (baseName(item.cwd) || t("sessions.untitled"))}</span>
-      <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
-      <span class="session-location">
-        {item.owner !== null && <strong>{t("sessions.openIn", { owner: item.owner })}</strong>}
-        {item.state === "idle" ? (
-          <span class="visually-hidden">{t(ACTIVITIES.idle)}. </span>
-        ) : (
-          <strong class={item.state}>{t(ACTIVITIES[item.state])} · </strong>
-        )}
-        {agent} · {item.node !== null && `${item.node} · `}
-        {baseName(item.cwd)}
-      </span>
-    </a>
-  );
+interface FooterProps {
+  archiveOpen: boolean;
+  onArchive: () => void;
 }
 
-function Footer() {
+function Footer({ archiveOpen, onArchive }: FooterProps) {
   const gateway = useGateway();
   const name = t(`theme.${theme.value}`);
   return (
     <footer>
+      <a
+        class="button quiet"
+        href={routeHash({ page: "settings" })}
+        aria-label={t("settings.title")}
+        title={t("settings.title")}
+        aria-current={route.value.page === "settings" ? "page" : undefined}
+      >
+        <Icon name="settings" />
+      </a>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={t("archive.title")}
+        title={t("archive.title")}
+        aria-pressed={archiveOpen}
+        onClick={onArchive}
+      >
+        <Icon name="archive" />
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={t("palette.title")}
+        title={t("palette.hint")}
+        onClick={() => {
+          paletteOpen.value = true;
+        }}
+      >
+        <Icon name="command" />
+      </button>
       <button
         type="button"
         class="quiet"
@@ -232,14 +250,4 @@ function Footer() {
       </button>
     </footer>
   );
-}
-
-/** The current time, updated every minute. */
-function useCurrentMinute(): number {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 60_000);
-    return () => clearInterval(timer);
-  }, []);
-  return Math.max(now, Date.now());
 }

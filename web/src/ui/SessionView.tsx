@@ -1,22 +1,23 @@
 /** One session: header, conversation and footer. */
-import { useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
 import { baseName } from "../text/format.ts";
-import { AUTH_REQUIRED, errorReport } from "../wire/extension-methods.ts";
+import { AUTH_REQUIRED } from "../wire/extension-methods.ts";
 import { ConversationView } from "./ConversationView.tsx";
 import { ErrorView, Icon } from "./elements.tsx";
-import { navigate } from "./navigation.ts";
 import { ReviewView } from "./ReviewView.tsx";
 import { SessionFooter } from "./SessionFooter.tsx";
+import { SessionMenu } from "./SessionMenu.tsx";
 import { AgentSignIn } from "./SignIn.tsx";
+import { WorktreeBar } from "./WorktreeBar.tsx";
 
 export function SessionView({ session }: { session: Session }) {
   const gateway = useGateway();
   return (
     <main class="session">
       <SessionHeader session={session} />
+      <WorktreeBar session={session} />
       {gateway.connectionState.value === "waiting" && (
         <p class="banner" role="status">
           {t("connection.lostBanner")}
@@ -59,10 +60,8 @@ function SessionHeader({ session }: { session: Session }) {
   const { agent, sessionId, cwd } = session.address;
   const listed = gateway.findListedSession(agent, sessionId);
   const title =
-    session.conversation.value.title.value ?? listed?.title ?? (baseName(cwd) || t("app.untitledSession"));
+    listed?.title ?? session.conversation.value.title.value ?? (baseName(cwd) || t("app.untitledSession"));
   const clients = listed?.clients ?? 0;
-  const canDelete =
-    !gateway.readOnly.value && listed && session.connection?.capabilities.sessionCapabilities?.delete;
   return (
     <header class="session-header">
       <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
@@ -91,48 +90,7 @@ function SessionHeader({ session }: { session: Session }) {
           <Icon name="undo" /> <span class="header-label">{t("session.undo")}</span>
         </button>
       )}
-      {canDelete && <DeleteButton session={session} />}
+      <SessionMenu session={session} />
     </header>
-  );
-}
-
-/** Deletes the session after a confirmation. */
-function DeleteButton({ session }: { session: Session }) {
-  const gateway = useGateway();
-  const [confirming, setConfirming] = useState(false);
-  const [error, setError] = useState<string | null>(null);
-  const remove = async () => {
-    const listed = gateway.findListedSession(session.address.agent, session.address.sessionId);
-    if (!listed) return;
-    try {
-      await gateway.deleteSession(listed);
-      navigate({ page: "home" });
-    } catch (reason) {
-      setError(errorReport(reason).message);
-    }
-  };
-  if (!confirming) {
-    return (
-      <button
-        type="button"
-        class="quiet round"
-        aria-label={t("session.delete")}
-        title={t("session.delete")}
-        onClick={() => setConfirming(true)}
-      >
-        <Icon name="delete" />
-      </button>
-    );
-  }
-  return (
-    <span class="confirmation" role="group" aria-label={t("session.deleteQuestion")}>
-      {error ? <span class="error-text">{error}</span> : <span>{t("session.deleteQuestion")}</span>}
-      <button type="button" class="small reject" onClick={() => void remove()}>
-        {t("session.deleteConfirm")}
-      </button>
-      <button type="button" class="small" onClick={() => setConfirming(false)}>
-        {t("session.deleteKeep")}
-      </button>
-    </span>
   );
 }

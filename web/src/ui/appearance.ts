@@ -2,19 +2,36 @@
 import { effect, signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 
-export type Theme = "system" | "light" | "dark";
+export const THEMES = ["system", "light", "dark"] as const;
+export const TEXT_SIZES = ["small", "normal", "large"] as const;
+export const FONTS = ["sans", "serif", "mono"] as const;
+export type Theme = (typeof THEMES)[number];
+export type TextSize = (typeof TEXT_SIZES)[number];
+export type Font = (typeof FONTS)[number];
 export type DiffLayout = "auto" | "unified";
 
 const storedTheme = readStored("accord.theme");
 export const theme = signal<Theme>(
   storedTheme === "light" || storedTheme === "dark" ? storedTheme : "system",
 );
+export const textSize = signal<TextSize>(TEXT_SIZES.find(isStored("accord.size")) ?? "normal");
+export const font = signal<Font>(FONTS.find(isStored("accord.font")) ?? "sans");
 export const diffLayout = signal<DiffLayout>(readStored("accord.diff") === "unified" ? "unified" : "auto");
 
 effect(() => {
   store("accord.theme", theme.value);
   if (theme.value === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = theme.value;
+});
+
+effect(() => {
+  store("accord.size", textSize.value);
+  document.documentElement.dataset["size"] = textSize.value;
+});
+
+effect(() => {
+  store("accord.font", font.value);
+  document.documentElement.dataset["font"] = font.value;
 });
 
 effect(() => store("accord.diff", diffLayout.value));
@@ -49,6 +66,11 @@ function useMedia(query: string): boolean {
 /** Whether the device has a touch screen instead of a mouse. There, Enter inserts a new line. */
 export function isTouchDevice(): boolean {
   return matchMedia("(pointer: coarse) and (hover: none)").matches;
+}
+
+function isStored(key: string): (value: string) => boolean {
+  const stored = readStored(key);
+  return (value) => value === stored;
 }
 
 function readStored(key: string): string | null {

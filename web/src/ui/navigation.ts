@@ -2,17 +2,20 @@
 import { signal } from "@preact/signals";
 import type { PlainKey } from "../messages/messages.ts";
 import type { Gateway } from "../state/gateway.ts";
+import { sessionRows } from "../state/session-rows.ts";
 import { switchTheme } from "./appearance.ts";
 
 export type Route =
   | { page: "home" }
-  | { page: "new" }
+  | { page: "new"; folder?: string }
+  | { page: "settings" }
   | { page: "inbox"; request?: string }
   | { page: "session"; agent: string; sessionId: string };
 
 export const route = signal<Route>(readRoute());
 
 addEventListener("hashchange", () => {
+  sessionDialog.value = null;
   route.value = readRoute();
 });
 
@@ -21,6 +24,7 @@ export function routeHash(to: Route): string {
     return `#/session/${encodeURIComponent(to.agent)}/${encodeURIComponent(to.sessionId)}`;
   }
   if (to.page === "inbox" && to.request !== undefined) return `#/inbox/${encodeURIComponent(to.request)}`;
+  if (to.page === "new" && to.folder) return `#/new/${encodeURIComponent(to.folder)}`;
   return to.page === "home" ? "#/" : `#/${to.page}`;
 }
 
@@ -33,11 +37,17 @@ export function isSessionRoute(to: Route, agent: string, sessionId: string): boo
 }
 
 export const helpOpen = signal(false);
+export const paletteOpen = signal(false);
+/** The dialog of the session that is shown. */
+export const sessionDialog = signal<"rename" | "share" | "delete" | null>(null);
+/** Whether the settings show the form for another device. */
+export const addingDevice = signal(false);
 
 export const SHORTCUTS: readonly (readonly [string, PlainKey])[] = [
   ["Enter", "shortcuts.send"],
   ["Shift + Enter", "shortcuts.newLine"],
   ["/ or @", "shortcuts.complete"],
+  ["Ctrl + K", "palette.title"],
   ["Alt + N", "shortcuts.newSession"],
   ["Alt + I", "shortcuts.inbox"],
   ["Alt + ↑ / ↓", "shortcuts.sessions"],
@@ -58,6 +68,11 @@ export function installShortcuts(gateway: Gateway): () => void {
     if (event.key === "?" && !inField && !event.ctrlKey && !event.metaKey) {
       helpOpen.value = true;
       event.preventDefault();
+      return;
+    }
+    if (event.code === "KeyK" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+      event.preventDefault();
+      paletteOpen.value = !paletteOpen.value;
       return;
     }
     if (!event.altKey || event.ctrlKey || event.metaKey || gateway.phase.value !== "ready") return;
@@ -103,7 +118,8 @@ const ACTIONS: Record<string, (gateway: Gateway) => void> = {
 
 /** Goes forward or back in the session list, around its ends. */
 function selectSession(gateway: Gateway, step: number): void {
-  const sessions = gateway.sessions.value;
+  const rows = sessionRows(gateway.sessions.value, "");
+  const sessions = rows.flatMap((row) => (row.kind === "session" ? [row.session] : []));
   if (sessions.length === 0) return;
   const index = sessions.findIndex((item) => isSessionRoute(route.value, item.agent, item.sessionId));
   const next = sessions[index < 0 ? 0 : (index + step + sessions.length) % sessions.length];
@@ -114,7 +130,8 @@ function readRoute(): Route {
   const [page, agent, sessionId] = location.hash.replace(/^#\/?/, "").split("/").map(decodePart);
   if (page === "session" && agent && sessionId) return { page, agent, sessionId };
   if (page === "inbox") return agent ? { page, request: agent } : { page };
-  return page === "new" ? { page } : { page: "home" };
+  if (page === "new") return agent ? { page, folder: agent } : { page };
+  return page === "settings" ? { page } : { page: "home" };
 }
 
 function decodePart(part: string): string {

@@ -10,6 +10,7 @@ import { t } from "../messages/messages.ts";
 import { AccessDenied, socketAddress } from "./browser-login.ts";
 import {
   asRecord,
+  nonEmptyText,
   ASK_USER,
   readInboxItem,
   readSession,
@@ -75,6 +76,8 @@ export class AgentConnection {
   authMethods: acp.AuthMethod[] = [];
   /** The token allows reading only. */
   readOnly = false;
+  /** The only session that a share link shows; null for a token. */
+  sharedSession: string | null = null;
   /** The agent takes messages during a turn. */
   canSteer = false;
   /** Sessions of the agent can go back to earlier messages. */
@@ -199,6 +202,7 @@ export class AgentConnection {
     const gateway = asRecord(extensions["gateway"]);
     const name = gateway["agent"];
     this.readOnly = gateway["readOnly"] === true;
+    this.sharedSession = nonEmptyText(gateway["session"]);
     this.agent = typeof name === "string" ? name : (agent ?? response.agentInfo?.name ?? "agent");
     this.agentTitle = response.agentInfo?.title ?? response.agentInfo?.name ?? this.agent;
     const connectionId = asRecord(extensions["resume"])["connectionId"];

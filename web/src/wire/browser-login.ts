@@ -22,6 +22,18 @@ export async function socketAddress(agent: string | null): Promise<string> {
   return url.href;
 }
 
+/**
+ * Returns the token of a share link (`#share=...`). It stays in the address, so that a reload works, and is not
+ * exchanged for a cookie, so that it does not replace the login of this browser.
+ */
+export function takeShareToken(): string | null {
+  shareToken = /^#share=([\w-]+)$/.exec(location.hash)?.[1] ?? null;
+  return shareToken;
+}
+
+/** The token of the share link that this tab shows. */
+let shareToken: string | null = null;
+
 /** Returns the token of a pairing link (`#token=...`) and removes it from the address bar and the history. */
 export function takeToken(): string | null {
   const match = /^#token=(.+)$/.exec(location.hash);
@@ -36,7 +48,8 @@ export function takeToken(): string | null {
 
 /** A ticket opens one WebSocket and expires after 30 seconds. */
 async function requestTicket(): Promise<string> {
-  const body: unknown = await (await post("api/ticket")).json();
+  const headers = shareToken === null ? undefined : { Authorization: `Bearer ${shareToken}` };
+  const body: unknown = await (await post("api/ticket", headers)).json();
   const ticket = (body as { ticket?: unknown } | null)?.ticket;
   if (typeof ticket !== "string") throw new Error(t("login.noTicket"));
   return ticket;
@@ -58,7 +71,8 @@ function post(path: string, headers: Record<string, string> = {}): Promise<Respo
 }
 
 async function send(path: string, options: RequestInit): Promise<Response> {
-  const response = await fetch(gatewayUrl(path), { ...options, credentials: "same-origin", cache: "no-store" });
+  const credentials = shareToken === null ? "same-origin" : "omit";
+  const response = await fetch(gatewayUrl(path), { ...options, credentials, cache: "no-store" });
   if (response.status === 401) throw new AccessDenied(t("login.invalidToken"));
   if (response.status === 403) throw new AccessDenied(await errorText(response));
   if (!response.ok) throw new Error(await errorText(response));

@@ -29,6 +29,7 @@ export interface ListedSession {
   owner: string | null;
   /** The node of the cluster that has it. */
   node: string | null;
+  archived: boolean;
 }
 
 export interface ListedAgent {
@@ -141,6 +142,7 @@ export function readSession(value: unknown): ListedSession | null {
     live: item["live"] === true,
     owner: readOwner(item["owner"]),
     node: nonEmptyText(item["node"]),
+    archived: item["archived"] === true,
   };
 }
 
