@@ -10,6 +10,9 @@ import { RecentFolders } from "./Home.tsx";
 import { useRecentFolders, useSessionStart } from "./session-start.ts";
 import { AgentSignIn } from "./SignIn.tsx";
 
+/** Begins the names of branches of worktrees. */
+const BRANCH_PREFIX = "accord/";
+
 export function NewSession({ folder }: { folder: string }) {
   const gateway = useGateway();
   const agents = gateway.agents.value;
@@ -110,7 +113,7 @@ function WorktreeChoice({ name, onChange }: WorktreeChoiceProps) {
       {name !== null && (
         <div class="branch-name">
           <label for="branch-name">{t("worktree.branch")}</label>
-          <span class="muted">accord/</span>
+          <span class="muted">{BRANCH_PREFIX}</span>
           <input
             id="branch-name"
             type="text"
