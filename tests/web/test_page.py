@@ -39,6 +39,10 @@ SCENARIOS = (
     "images, links, forms and a forgotten connection",
     "hostile content",
     "review of changes",
+    "home page and worktrees",
+    "session list, search and archive",
+    "rename, fork, export and share",
+    "devices, appearance and command palette",
 )
 FAILURE_SCENARIOS = (
     "failing agents",

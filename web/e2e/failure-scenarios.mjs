@@ -212,7 +212,8 @@ export const FAILURE_SCENARIOS = {
     // A deleted session disappears from all tabs.
     await tab.page.locator(link).click();
     await tab.waitForText("You said: I am back");
-    await tab.page.getByRole("button", { name: "Delete this session" }).click();
+    await tab.page.getByRole("button", { name: "Actions of this session" }).click();
+    await tab.page.getByRole("menuitem", { name: "Delete this session" }).click();
     await tab.page.getByRole("button", { name: "Delete", exact: true }).click();
     await reader.page.getByText("Session not found").waitFor();
     await tab.page.goBack();

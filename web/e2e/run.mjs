@@ -8,6 +8,7 @@ import { BrowserTest, startBrowser } from "./browser-test.mjs";
 import { CLUSTER_SCENARIOS } from "./cluster-scenarios.mjs";
 import { FAILURE_SCENARIOS } from "./failure-scenarios.mjs";
 import { PHONE_SCENARIOS } from "./phone-scenarios.mjs";
+import { MANAGEMENT_SCENARIOS } from "./management-scenarios.mjs";
 import { REVIEW_SCENARIOS } from "./review-scenarios.mjs";
 import { SCENARIOS } from "./scenarios.mjs";
 
@@ -16,6 +17,7 @@ const scenarios = {
   ...FAILURE_SCENARIOS,
   ...CLUSTER_SCENARIOS,
   ...PHONE_SCENARIOS,
+  ...MANAGEMENT_SCENARIOS,
   ...REVIEW_SCENARIOS,
 };
 const executable = process.argv[2];

@@ -151,9 +151,13 @@ def state_of(worktree: Worktree) -> WorktreeState:
     return WorktreeState(len(git.changes()), int(commits))
 
 
-def require_removable(worktree: Worktree, *, save: bool = False) -> WorktreeState:
-    """Return the state of a worktree that can be removed. Raises UsageError if work would be lost."""
-    if (lease := _session_there(worktree)) is not None:
+def require_removable(
+    worktree: Worktree, *, save: bool = False, with_sessions: bool = False
+) -> WorktreeState:
+    """Return the state of a worktree that can be removed. Raises UsageError if work would be lost, or, unless
+    `with_sessions`, if a session runs there.
+    """
+    if not with_sessions and (lease := _session_there(worktree)) is not None:
         raise UsageError(f"{worktree.name} is not removed: a session runs there in process {lease.pid}")
     state = state_of(worktree)
     if not worktree.branch and state.commits:

@@ -80,7 +80,7 @@ export const en = {
   "theme.dark": "dark",
 
   "sessions.label": "Sessions",
-  "sessions.find": "Search sessions and what was said",
+  "sessions.find": "Search sessions",
   "sessions.noMatches": "No matching sessions.",
   "sessions.none": "No sessions yet.",
   "sessions.new": "New session",
@@ -166,7 +166,7 @@ export const en = {
   "devices.readOnly": "Only watch: it can neither send prompts nor answer questions",
   "devices.create": "Create the link",
   "devices.ready": "Open this link on the other device",
-  "devices.scan": "Scan the code with the camera, or open the link there.",
+  "devices.scan": "Scan the code with the camera of the other device, or open the link there.",
   "devices.unnamed": "Without a name",
   "devices.current": "this device",
   "devices.readOnlyTag": "read-only",

@@ -1,6 +1,6 @@
 /** The rows of the session list: waiting sessions first, then those of each folder; and which are unread. */
 import { signal } from "@preact/signals";
-import { baseName } from "../text/format.ts";
+import { folderName } from "../text/format.ts";
 import { asRecord, type ListedSession } from "../wire/extension-methods.ts";
 
 export type SessionRow =
@@ -30,7 +30,7 @@ export function sessionRows(sessions: readonly ListedSession[], waitingLabel: st
     add(waiting);
   }
   for (const [cwd, group] of folders) {
-    rows.push({ kind: "heading", key: `folder ${cwd}`, label: baseName(cwd) || cwd, title: cwd, waiting: false });
+    rows.push({ kind: "heading", key: `folder ${cwd}`, label: folderName(cwd) || cwd, title: cwd, waiting: false });
     add(group);
   }
   return rows;

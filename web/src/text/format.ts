@@ -32,6 +32,12 @@ export function baseName(path: string): string {
   return path.split(/[/\\]/).filter(Boolean).at(-1) ?? path;
 }
 
+/** The name of a folder in lists. One of a worktree begins with the name of its repository. */
+export function folderName(path: string): string {
+  const worktree = /([^/\\]+)-worktrees[/\\]([^/\\]+)$/.exec(path);
+  return worktree ? `${worktree[1]} · ${worktree[2]}` : baseName(path);
+}
+
 /** The path relative to the folder if it is inside, otherwise the path itself. */
 export function relativePath(path: string, folder: string): string {
   const base = folder.endsWith("/") ? folder : `${folder}/`;

@@ -160,7 +160,7 @@ function AddDevice({ onClose }: { onClose: () => void }) {
   if (link) {
     return (
       <Dialog title={t("devices.ready")} onClose={onClose}>
-        <p>{t("devices.scan")}</p>
+        {link.qr && link.localAddress === null && <p>{t("devices.scan")}</p>}
         <LinkView link={link} />
       </Dialog>
     );

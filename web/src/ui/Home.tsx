@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { requestSummary } from "../state/pending-requests.ts";
-import { baseName } from "../text/format.ts";
+import { folderName } from "../text/format.ts";
 import { AUTH_REQUIRED } from "../wire/extension-methods.ts";
 import type { RecentFolder } from "../wire/management-methods.ts";
 import { isTouchDevice } from "./appearance.ts";
@@ -115,7 +115,7 @@ function Composer({ field, folders, folder, prompt, onPrompt }: ComposerProps) {
         ref={field}
         dir="auto"
         rows={3}
-        aria-label={t("prompt.label")}
+        aria-label={t("home.title")}
         placeholder={t("home.placeholder")}
         value={prompt}
         onInput={(event) => onPrompt(event.currentTarget.value)}
@@ -128,7 +128,7 @@ function Composer({ field, folders, folder, prompt, onPrompt }: ComposerProps) {
       />
       <div class="composer-row">
         <a class="chip" href={routeHash({ page: "new", folder: cwd })} title={cwd}>
-          <Icon name="folder" /> {baseName(cwd) || cwd || t("newSession.folder")}
+          <Icon name="folder" /> {folderName(cwd) || cwd || t("newSession.folder")}
           {branch && <span class="muted"> {branch}</span>}
         </a>
         {agents.length > 1 && (
@@ -216,7 +216,7 @@ export function RecentFolders({ folders, chosen, onChoose }: RecentFoldersProps)
           >
             <Icon name="folder" />
             <span>
-              <strong>{folder.name}</strong>
+              <strong>{folderName(folder.path)}</strong>
               <span class="muted">
                 {folder.branch ? (
                   <>

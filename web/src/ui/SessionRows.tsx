@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import { sessionRows, type SessionRow } from "../state/session-rows.ts";
-import { baseName, relativeTime } from "../text/format.ts";
+import { baseName, folderName, relativeTime } from "../text/format.ts";
 import type { ListedSession } from "../wire/extension-methods.ts";
 import { Icon } from "./elements.tsx";
 import { isSessionRoute, route, routeHash } from "./navigation.ts";
@@ -74,7 +74,7 @@ export function SessionRows({ sessions, emptyText }: SessionRowsProps) {
             aria-setsize={gateway.moreSessions.value === null ? sessions.length : -1}
             aria-posinset={row.position}
           >
-            <SessionLink item={row.session} showsFolder={row.session.state === "waiting"} />
+            <SessionLink item={row.session} isPinned={row.session.state === "waiting"} />
           </li>
         ),
       )}
@@ -102,10 +102,13 @@ function heightOf(height: number): (element: HTMLElement | null) => void {
 
 interface SessionLinkProps {
   item: ListedSession;
+  /** Below the heading of the waiting sessions. */
+  isPinned?: boolean;
+  /** Not below the heading of its folder. */
   showsFolder?: boolean;
 }
 
-export function SessionLink({ item, showsFolder = false }: SessionLinkProps) {
+export function SessionLink({ item, isPinned = false, showsFolder = isPinned }: SessionLinkProps) {
   const gateway = useGateway();
   const { agent, sessionId } = item;
   const current = isSessionRoute(route.value, agent, sessionId);
@@ -125,14 +128,14 @@ export function SessionLink({ item, showsFolder = false }: SessionLinkProps) {
       <span class="session-time">{relativeTime(item.updatedAt, now)}</span>
       <span class="session-location">
         {item.owner !== null && <strong>{t("sessions.openIn", { owner: item.owner })}</strong>}
-        {item.state === "idle" ? (
-          <span class="visually-hidden">{t(unread ? "sessions.unread" : ACTIVITIES.idle)}. </span>
+        {item.state === "idle" || isPinned ? (
+          <span class="visually-hidden">{t(unread ? "sessions.unread" : ACTIVITIES[item.state])}. </span>
         ) : (
           <strong class={item.state}>{t(ACTIVITIES[item.state])} · </strong>
         )}
         {agent}
         {item.node !== null && ` · ${item.node}`}
-        {showsFolder && ` · ${baseName(item.cwd)}`}
+        {showsFolder && ` · ${folderName(item.cwd)}`}
       </span>
     </a>
   );

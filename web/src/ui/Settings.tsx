@@ -107,7 +107,7 @@ interface ChoicesProps<Value extends string> {
 function Choices<Value extends string>({ label, name, choices, value, onChange }: ChoicesProps<Value>) {
   const [focused, setFocused] = useState<Value | null>(null);
   return (
-    <fieldset class="segments">
+    <fieldset class="choice-row">
       <legend>{label}</legend>
       <div>
         {choices.map((choice) => (

@@ -52,6 +52,7 @@ from accord.schema import (
     SessionCapabilities,
     SessionCloseCapabilities,
     SessionDeleteCapabilities,
+    SessionInfoUpdate,
     SessionListCapabilities,
     SessionResumeCapabilities,
     SessionUpdate,
@@ -165,6 +166,8 @@ async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     if source is not None:
         upstream = await ensure_open_at_agent(client, source)
         history = await _history(source)
+        if source.title:
+            history.append(SessionInfoUpdate(title=source.title))
     else:
         await require_listed(client, params.session_id)
     lease = await client.gateway.reserve_session(client.rights)

@@ -137,7 +137,7 @@ async def remove(client: "GatewayClient", call: "ClientCall") -> None:
         found = None if git is None else _worktree_at(git, path)
         if found is None:
             raise UsageError(f"there is no worktree of Accord at {path}")
-        require_removable(found, save=save)
+        require_removable(found, save=save, with_sessions=True)  # they are closed below
         return found
 
     worktree = await _in_thread(find)
