@@ -161,8 +161,7 @@ class ApiEndpoints:
         )
 
     def _metrics(self, exchange: HttpExchange) -> None:
-        if self._server_state.authenticate(exchange).session:
-            raise RequestRefused(403, "A share link only shows one session.")
+        self._server_state.authenticate_user(exchange)
         send_response(
             self._server_state, exchange, 200, self._server_state.metrics.text().encode(), _PROMETHEUS
         )

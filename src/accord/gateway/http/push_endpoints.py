@@ -57,7 +57,7 @@ class PushEndpoints:
 
     def key(self, exchange: HttpExchange) -> None:
         """Answer with the public key that subscriptions are bound to."""
-        self._server_state.authenticate(exchange)
+        self._server_state.authenticate_user(exchange)
         answer_later(self._server_state, exchange, self._send_key(exchange))
 
     def subscribe(self, exchange: HttpExchange) -> None:
@@ -75,7 +75,7 @@ class PushEndpoints:
     def _read(self, exchange: HttpExchange, kind: type[T], handler: _Handler[T]) -> None:
         """Read the body of an authenticated request, and run its handler as a task."""
         server_state = self._server_state
-        rights = server_state.authenticate(exchange)
+        rights = server_state.authenticate_user(exchange)
 
         def on_body(body: bytes | None) -> None:
             try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from accord.clock import Clock, OwnedTasks
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.authentication import Authenticator
+from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter
 from accord.gateway.client_connection import ConnectionOpener
 from accord.gateway.http.resumable_connection import (
@@ -216,6 +217,13 @@ class HttpServerState:
         """Return the rights of the request. Raises RequestRefused."""
         rights = self.authenticator.authenticate(exchange.request)
         self.trust_socket(exchange.socket)
+        return rights
+
+    def authenticate_user(self, exchange: "HttpExchange") -> TokenRights:
+        """Like `authenticate`, and refuse share links, which only show one session over ACP."""
+        rights = self.authenticate(exchange)
+        if rights.session:
+            raise RequestRefused(403, "A share link only shows one session.")
         return rights
 
     def _drop(self, socket: ServerSocket) -> None:
