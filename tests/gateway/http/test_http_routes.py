@@ -180,3 +180,11 @@ async def test_preflight_from_our_own_origin_needs_no_cors_header(version: int) 
         assert own.status_code == 204
         assert "access-control-allow-origin" not in own.headers
         assert own.headers["vary"] == "Origin"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/push/key"])
+async def test_a_share_link_reads_no_endpoint_beside_its_session(path: str) -> None:
+    async with http_harness() as harness, http_client(harness, 1) as client:
+        _, secret = harness.tokens.new("", session="s1", agents=["hand"], read_only=True)
+        answer = await client.get(path, headers={"Authorization": f"Bearer {secret}"})
+        assert (answer.status_code, "only shows one session" in answer.text) == (403, True)
