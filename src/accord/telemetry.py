@@ -5,6 +5,7 @@ The names of the conventions, which are experimental, are all in this module. Me
 are recorded only if `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says so.
 """
 
+import json
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -133,8 +134,6 @@ class Operation:
     def set_content(self, name: str, value: Callable[[], Any]) -> None:
         """Set an attribute with content, if the user switched that on."""
         if self._telemetry.captures_content:
-            import json  # here, because agents that record nothing do not need it
-
             content = value()
             text = content if isinstance(content, str) else json.dumps(content, default=str)
             self.span.set_attribute(f"gen_ai.{_DOTTED.get(name, name)}", text[:_MAX_CONTENT_CHARS])

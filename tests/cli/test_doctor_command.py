@@ -142,6 +142,8 @@ async def test_online_each_key_and_address_is_tested_in_all_formats(
             f'[endpoints.other]\nbase_url = "{listless.base_url()}"\n'
             '[endpoints.gone]\nbase_url = "http://127.0.0.1:9/v1"\n',
         )
+        monkeypatch.setenv("ACCORD_MODEL", "mine:a")  # a server that only its variable names
+        monkeypatch.setenv("MINE_BASE_URL", working.base_url())
         report = await asyncio.to_thread(doctor, "--online", code=1)
     assert report["openai"].startswith("works      2 models; key from OPENAI_API_KEY at http://127.0.0.1:")
     assert report["anthropic"].startswith("works      2 models; ")
@@ -151,7 +153,8 @@ async def test_online_each_key_and_address_is_tested_in_all_formats(
     assert report["gone"].startswith(
         "BROKEN     the connection at http://127.0.0.1:9/v1 failed: connection ref"
     )
-    assert len(working.listings) == 3
+    assert report["mine"].startswith("works      2 models; needs no key at ")
+    assert len(working.listings) == 4
 
 
 def test_the_doctor_names_the_web_search_that_would_be_used(

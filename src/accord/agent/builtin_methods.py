@@ -257,7 +257,7 @@ class BuiltinMethods:
         """Create a turn: the running one, or one that is held. Raises InvalidRequest."""
         session = self.session(params.session_id)
         if session.turn_task is not None and len(session.held_turns) >= self._held_prompts:
-            raise InvalidRequest("A prompt is already running in this session")
+            raise InvalidRequest(f"A prompt is already running; at most {self._held_prompts} can wait")
         if self._peer.reader.strict:
             check_prompt(params.prompt, self._agent.accepts)
         turn_task = TurnTask(session, params)

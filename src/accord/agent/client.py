@@ -11,8 +11,6 @@ from os import PathLike
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec.structs import replace
-
 from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
@@ -217,18 +215,15 @@ class ClientPeer:
             update = {"sessionUpdate": f"_accord/{event}", **members}
             self.connection.notify("session/update", {"sessionId": session_id, "update": update})
 
-    def call(
-        self, method: str, params: Any, *, key: Hashable | None, read: Callable[[Any], Any] | None = None
-    ) -> Coroutine[Any, Any, Any]:
-        """Call a method of the client. Without `read`, the result has the type of the method table."""
+    def call(self, method: str, params: Any, *, key: Hashable, read: Any = None) -> Coroutine[Any, Any, Any]:
+        """Call a method of the client. Without a reader, the result has the type of the method table."""
         read = read or self._result_readers.get(method)
         if read is None:
             known = request("client", method)
             assert known is not None, f"{method} is not a method of a client"
             read = self._result_readers[method] = self.reader.result_reader(known)
-        # An agent that does not use telemetry does not load its module.
         if (telemetry := sys.modules.get("accord.telemetry")) and (trace := telemetry.injected()):
-            params = replace(params, meta={**(params.meta or {}), **trace})
+            params.meta = {**(params.meta or {}), **trace}  # agents without telemetry do not load it
         return self.connection.request(method, params, key=key, read=read)
 
     def require(self, offered: bool, what: str) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord import __version__
@@ -165,7 +166,8 @@ def _check_models(config: "Config | None", *, online: bool) -> list[DoctorFindin
     models = ModelRegistry(config.models)
     try:
         choice = models.choose()
-        providers = [_check_provider(name, models) for name in models.endpoints.names]
+        names = dict.fromkeys([*models.endpoints.names, *_named_providers(models, config)])
+        providers = [_check_provider(name, models) for name in names]
     except UsageError as error:
         return [DoctorFinding("model", BROKEN, str(error))]
     reason = {
@@ -188,6 +190,16 @@ def _check_models(config: "Config | None", *, online: bool) -> list[DoctorFindin
         others.append(("small", config.models.small_model))
     others_found = [_check_other_model(name, text, models) for name, text in others]
     return [model, *others_found, *providers, *_check_local_servers(models)]
+
+
+def _named_providers(models: "ModelRegistry", config: "Config") -> list[str]:
+    """The servers of the models that the settings name: some are known only by `{NAME}_BASE_URL`."""
+    named = [os.environ.get("ACCORD_MODEL"), config.models.model, config.models.small_model]
+    found: list[str] = []
+    for text in (*named, *config.models.fallback_models):
+        with suppress(UsageError):
+            found += [models.find(text).provider] if text else []
+    return [name for name in found if name not in ("rehearsal", "acp")]
 
 
 def _check_other_model(name: str, text: str, models: "ModelRegistry") -> DoctorFinding:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from accord.tui.chat_types import KeyState
 
 _REHEARSAL: Final = "rehearsal"
+_COMMANDS_WITHOUT_MODEL: Final = (
+    *("/agents", "/help", "/mcp", "/memory", "/mode", "/model", "/redo", "/rewind", "/skills", "/tools"),
+    *("/undo", "/usage"),
+)
+"""The commands of the coding agent that no model answers."""
 _ADVICE: Final = (
     "set a key such as ANTHROPIC_API_KEY, run `accord agent --login`, or choose one with --model{}; "
     "`--model rehearsal` runs the built-in script"
@@ -22,12 +27,14 @@ _ADVICE: Final = (
 
 
 async def check_model(
-    session: "ClientSession", agent: "ConfiguredAgent", cwd: str, note: Callable[[str], None]
+    session: "ClientSession", agent: "ConfiguredAgent", cwd: str, prompt: str, note: Callable[[str], None]
 ) -> None:
-    """Raise AuthRequired if the coding agent has only the rehearsal, and the user did not name that.
+    """Raise AuthRequired if the prompt needs a model, and there is only the rehearsal, not named by the user.
 
     On a terminal, print a note instead.
     """
+    if prompt.split(None, 1)[:1] and prompt.split(None, 1)[0] in _COMMANDS_WITHOUT_MODEL:
+        return
     current = next((option for option in session.state.settings.config_options if option.id == "model"), None)
     if getattr(current, "current_value", None) != _REHEARSAL or _names_model(agent.command):
         return

@@ -7,7 +7,10 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.errors import AccordError, MissingExtra, UsageError
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_SCHEMA_BYTES: Final = 1024 * 1024
 _MAX_PROBLEM_CHARS: Final = 500
+_SECONDS: Final = 10.0
 _CODE_BLOCK: Final = re.compile(r"^```[^\n]*\n(.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
@@ -86,7 +90,11 @@ class OutputSchema:
         from referencing.exceptions import Unresolvable
 
         try:
-            error: Any = cast(Any, exceptions).best_match(self._validator.iter_errors(value))
+            with _time_limit(_SECONDS):
+                error: Any = cast(Any, exceptions).best_match(self._validator.iter_errors(value))
+        except TimeoutError:
+            text = f"--output-schema {self._path!r}: the check of the answer took more than {_SECONDS:g} s"
+            raise UsageError(f"{text}; simplify its patterns") from None
         except RecursionError:
             raise OutputMismatch("it is nested too deeply to be checked") from None
         except OverflowError:
@@ -96,6 +104,25 @@ class OutputSchema:
         if error is not None:
             raise OutputMismatch(f"at {error.json_path}: {_one_line(error.message)}")
         return value
+
+
+@contextmanager
+def _time_limit(seconds: float) -> Generator[None]:
+    """Raise TimeoutError in the block after this time. A pattern of the schema can take for ever."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def expire(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _create_validator(schema: Any) -> Any:

@@ -522,7 +522,7 @@ class RunJob:
             session = await choice.new()
         await apply_settings(self._arguments, choice.agent, session)
         if self._arguments.model is None and self._arguments.remote is None and self._agent.is_built_in:
-            await check_model(session, self._agent, self._arguments.cwd, self._output.note)
+            await check_model(session, self._agent, self._arguments.cwd, self._prompt, self._output.note)
         recorder.begin(session)
         self._output.opened(session, choice.agent)
         return session

@@ -23,7 +23,7 @@ from accord.paths import CONFIG_NAMES, config_dir
 
 _Price: TypeAlias = Annotated[float, Meta(ge=0)]
 _Count: TypeAlias = Annotated[int, Meta(ge=1)]
-_Budget: TypeAlias = Annotated[float, Meta(gt=0)]
+_Budget: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 
 T = TypeVar("T")
 

@@ -278,6 +278,7 @@ def test_strict_repairs_nothing(harness: RunHarness) -> None:
         ('modl = "x"', "config.toml: modl: there is no such setting; there are: model, effort"),
         ("model = [", "config.toml: not valid TOML"),
         ("[turn]\nrequests = 0", "config.toml: turn.requests: "),
+        ("[turn]\ncost = 1e400", "config.toml: turn.cost: "),
         ('model = "nope:x"', "'nope:x' names no known provider (anthropic, openai, google, openrouter, "),
     ],
 )
@@ -307,6 +308,11 @@ def test_without_a_model_nothing_runs_and_the_exit_code_is_6(harness: RunHarness
     assert (again.code, (harness.cwd / "more.txt").exists()) == (6, False)
     key = harness.run("hello", MISTRAL_API_KEY="k")
     assert (key.code, "there is a key for mistral" in key.err) == (6, True)
+
+
+def test_a_command_that_no_model_answers_needs_none(harness: RunHarness) -> None:
+    ran = harness.run("/usage", ACCORD_MODEL="")
+    assert (ran.code, ran.err) == (0, "")
 
 
 def test_a_missing_key_is_one_clear_line(harness: RunHarness) -> None:

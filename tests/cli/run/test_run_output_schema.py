@@ -12,6 +12,7 @@ from tests.coder.models.harness import KINDS, NAMES
 
 from accord.cli.output_schema import OutputMismatch, OutputSchema
 from accord.coder.user_config import Kind
+from accord.errors import UsageError
 from accord.testing.model_script import ModelAnswer
 from accord.testing.model_server import ModelServer
 
@@ -102,3 +103,11 @@ def test_an_unusable_schema_exits_with_2_before_the_agent_starts(
     assert (ran.code, ran.out) == (2, "")
     assert problem in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+def test_a_pattern_that_takes_for_ever_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "schema.json"
+    file.write_text('{"pattern": "^(a+)+$"}')
+    monkeypatch.setattr("accord.cli.output_schema._SECONDS", 0.01)
+    with pytest.raises(UsageError, match=r"took more than 0\.01 s; simplify its patterns"):
+        OutputSchema(str(file)).read(json.dumps("a" * 100 + "!"))

@@ -23,6 +23,7 @@ from accord.testing.raw_peer import RecordingTransport
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="it needs the extra otel")
 
+WAITS = "[mcp]\nstart_seconds = 50\n"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = f"00-{TRACE}-b7ad6b7169203331-01"
 
@@ -199,6 +200,7 @@ for line in sys.stdin:
 async def test_mcp_servers_get_the_context(harness: AgentHarness, recorded: Recorded) -> None:
     server = {"name": "s", "command": sys.executable, "args": ["-S", "-c", MCP_SERVER], "env": []}
     model = ScriptedModel([use("s__context")])
+    configure(harness, SANDBOX_OFF + WAITS)
     async with harness.client(model=model, mode="full-access") as client:
         session = await client.new_session(harness.cwd, mcpServers=[server])
         params = {"sessionId": session, **prompt("go", {"traceparent": TRACEPARENT})}
@@ -213,7 +215,7 @@ async def test_mcp_processes_and_hooks_have_the_context_in_their_environment(
     harness: AgentHarness, recorded: Recorded
 ) -> None:
     hook = "[[hooks.UserPromptSubmit]]\nhooks = [{ command = 'echo $TRACEPARENT' }]\n"
-    configure(harness, SANDBOX_OFF + hook)
+    configure(harness, SANDBOX_OFF + WAITS + hook)
     program = MCP_SERVER.replace("json, sys", "json, os, sys").replace(
         'params.get("_meta")', 'os.environ["TRACEPARENT"]'
     )

@@ -7,6 +7,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, ScriptedModel, use
 
+from accord.coder.coding_agent import HELD_PROMPTS
 from accord.coder.model_history import (
     AssistantMessage,
     TextPart,
@@ -362,3 +363,16 @@ async def test_request_over_the_context_limit_is_compacted_and_repeated(harness:
         assert "Context compacted" in said
         assert said.endswith("Fits now.")
     assert "the last one" in model.prompts
+
+
+async def test_the_limit_of_held_prompts_is_named(harness: AgentHarness) -> None:
+    async def wait(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with harness.client(wait) as client:
+        session = await client.new_session(harness.cwd)
+        for number in range(HELD_PROMPTS + 1):
+            client.prompt(session, f"prompt {number}")
+        error = await client.raw.answer_to(client.prompt(session, "one more"))
+        client.cancel(session)
+    assert "at most 100 can wait" in error["error"]["message"]

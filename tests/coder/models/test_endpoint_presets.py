@@ -4,9 +4,10 @@ import pytest
 from tests.coder.models.harness import KEY, ask, final_message, models
 
 from accord.coder.models import ModelError
+from accord.coder.models.endpoints import Endpoints
 from accord.coder.models.model_name import ModelName
 from accord.coder.models.model_registry import UnknownModel
-from accord.coder.user_config import ConfigError
+from accord.coder.user_config import ConfigError, ModelsConfig
 from accord.testing.model_script import ModelAnswer
 from accord.testing.model_server import ModelServer
 
@@ -155,3 +156,8 @@ def test_the_error_for_an_unknown_name_lists_all_names_and_the_ways_to_add_one()
         models({}).find("nobody:x")
     for part in ("openrouter, groq", "ollama", "rehearsal", "--login NAME=URL", "[endpoints.NAME]"):
         assert part in str(caught.value)
+
+
+def test_claude_at_vertex_needs_a_project() -> None:
+    with pytest.raises(ConfigError, match="VERTEX_PROJECT: not set; Claude at Vertex needs a project"):
+        Endpoints(ModelsConfig(), {"VERTEX_API_KEY": "k"}).get("vertex", "claude-opus-4-6")

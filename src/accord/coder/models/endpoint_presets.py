@@ -81,7 +81,7 @@ def preset_address(name: str, environment: Mapping[str, str], model: str = "") -
             return f"https://bedrock-mantle.{region}.api.aws/anthropic"
         return f"https://bedrock-runtime.{region}.amazonaws.com/openai/v1"
     if name == "vertex":
-        return _vertex_address(environment)
+        return _vertex_address(environment, needs_project=_is_claude(name, model))
     return preset.base_url
 
 
@@ -89,9 +89,11 @@ def _is_claude(name: str, model: str) -> bool:
     return name in ("bedrock", "vertex") and "claude" in model
 
 
-def _vertex_address(environment: Mapping[str, str]) -> str:
-    """Return the address of the project, or without one that of an express mode key."""
+def _vertex_address(environment: Mapping[str, str], *, needs_project: bool) -> str:
+    """Return the address of the project, or without one that of an express mode key. Raises ConfigError."""
     project = _first_set(environment, "VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT")
+    if not project and needs_project:
+        raise ConfigError("the environment", "VERTEX_PROJECT", "not set; Claude at Vertex needs a project")
     if not project:
         return "https://aiplatform.googleapis.com/v1"
     location = _first_set(environment, "VERTEX_LOCATION", "GOOGLE_CLOUD_LOCATION") or "global"
