@@ -11,7 +11,7 @@ import { asRecord } from "../wire/extension-methods.ts";
 export type NotifiedEvent = "waits" | "done";
 /** Why this browser cannot get notifications, or whether it does. */
 export type PushState =
-  "loading" | "insecure" | "unsupported" | "needsInstalling" | "blocked" | "off" | "on";
+  "loading" | "insecure" | "unsupported" | "needsInstalling" | "notOffered" | "blocked" | "off" | "on";
 
 const EVENTS: readonly NotifiedEvent[] = ["waits", "done"];
 /** What the service worker reads: the texts, and the choice for a renewed subscription. */
@@ -37,13 +37,27 @@ export class DeviceNotifications {
     try {
       const subscription = await (await registration()).pushManager.getSubscription();
       const events = subscription ? await storedEvents() : [];
-      if (subscription && events.length > 0) await sendSubscription(subscription, events);
-      else await forgetEndpoint();
+      if (subscription && events.length > 0) {
+        await storeSettings(events); // in the language of the page
+        await sendSubscription(subscription, events);
+      } else {
+        await forgetEndpoint();
+      }
       this.events.value = events;
       this.state.value = events.length > 0 ? "on" : "off";
     } catch {
       this.state.value = "off"; // the user is not logged in, or there is no connection
     }
+  }
+
+  /** Finds out whether the gateway offers notifications, before the user is asked for permission. */
+  async checkOffer(): Promise<void> {
+    await this.load();
+    if (this.state.value !== "off") return;
+    await this.run(async () => {
+      await getApi("api/push/key");
+    });
+    if (this.failed.value) this.state.value = "notOffered";
   }
 
   /** Turns one kind of notification on or off. Called for a tap: only then may a page ask for permission. */

@@ -14,42 +14,50 @@ const HINTS: Partial<Record<PushState, PlainKey>> = {
 };
 
 export function NotificationSettings() {
-  const { notifications, readOnly } = useGateway();
-  useEffect(() => void notifications.load(), [notifications]);
+  const { notifications } = useGateway();
+  useEffect(() => void notifications.checkOffer(), [notifications]);
   const state = notifications.state.value;
   const hint = HINTS[state];
   return (
     <section class="settings-section" aria-labelledby="notifications-title">
       <h3 id="notifications-title">{t("notifications.title")}</h3>
-      {hint ? (
+      {hint && (
         <p class="muted">
           <RichText message={hint} />
         </p>
-      ) : (
-        <>
-          <p class="muted">{t("notifications.about")}</p>
-          {!readOnly.value && <EventChoice event="waits" label="notifications.waits" />}
-          <EventChoice event="done" label="notifications.done" />
-          <div class="button-row">
-            <button
-              type="button"
-              class="small"
-              disabled={state !== "on" || notifications.busy.value}
-              onClick={() => void notifications.test()}
-            >
-              <Icon name="bell" /> {t("notifications.sendTest")}
-            </button>
-          </div>
-        </>
       )}
-      {notifications.message.value !== "" &&
-        (notifications.failed.value ? (
-          <ErrorText>{notifications.message.value}</ErrorText>
-        ) : (
-          <p role="status">{notifications.message.value}</p>
-        ))}
+      {!hint && state !== "notOffered" && <Choices />}
+      <Result />
     </section>
   );
+}
+
+function Choices() {
+  const { notifications, readOnly } = useGateway();
+  return (
+    <>
+      <p class="muted">{t("notifications.about")}</p>
+      {!readOnly.value && <EventChoice event="waits" label="notifications.waits" />}
+      <EventChoice event="done" label="notifications.done" />
+      <div class="button-row">
+        <button
+          type="button"
+          class="small"
+          disabled={notifications.state.value !== "on" || notifications.busy.value}
+          onClick={() => void notifications.test()}
+        >
+          <Icon name="bell" /> {t("notifications.sendTest")}
+        </button>
+      </div>
+    </>
+  );
+}
+
+/** What came of the last change or test. */
+function Result() {
+  const { message, failed } = useGateway().notifications;
+  if (message.value === "") return null;
+  return failed.value ? <ErrorText>{message.value}</ErrorText> : <p role="status">{message.value}</p>;
 }
 
 function EventChoice({ event, label }: { event: NotifiedEvent; label: PlainKey }) {

@@ -145,6 +145,7 @@ class FilePushDevices:
 
     async def remove(self, id: str) -> None:
         """Delete a device, if it exists."""
+        self._cache.pop(id, None)
         with suppress(OSError):
             self._path(id).unlink(missing_ok=True)
 
