@@ -34,7 +34,11 @@ export function Inbox({ request: wanted }: { request?: string | undefined }) {
           <Icon name="bell" /> {t("inbox.notify")}
         </button>
       </header>
-      {choosing && <NotificationSettings />}
+      {choosing && (
+        <div class="inbox-settings">
+          <NotificationSettings />
+        </div>
+      )}
       {wanted !== undefined && wantedKey === undefined && (
         <p class="notice-line" role="status">
           {t("inbox.answered")}

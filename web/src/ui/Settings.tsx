@@ -1,4 +1,4 @@
-/** The settings: devices, share links, agents and the appearance. */
+/** The settings: devices, share links, notifications, agents and the appearance. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
@@ -6,6 +6,7 @@ import type { ListedAgent } from "../wire/extension-methods.ts";
 import { font, FONTS, TEXT_SIZES, textSize, theme, THEMES } from "./appearance.ts";
 import { Devices } from "./Devices.tsx";
 import { Icon } from "./elements.tsx";
+import { NotificationSettings } from "./NotificationSettings.tsx";
 
 export function Settings() {
   const gateway = useGateway();
@@ -22,6 +23,7 @@ export function Settings() {
         </h2>
       </header>
       {!gateway.readOnly.value && <Devices />}
+      <NotificationSettings />
       <Agents />
       <Appearance />
     </main>
