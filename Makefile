@@ -152,9 +152,10 @@ bench-run: $(VENV)/dev.stamp node
 	@npm install --prefix .venv-contenders/acpx --silent --no-audit --no-fund acpx@0.19.1
 	$(BIN)/python -m benchmarks.run
 
-# The terminal client: its first paint, a long session, keys during a flood, memory.
+# The terminal client: its first paint, a long session, keys during a flood, memory; and on a terminal, with
+# TOAD=PATH beside Toad in the same run.
 bench-tui: $(VENV)/dev.stamp
-	$(BIN)/python -m benchmarks.tui
+	TOAD="$(TOAD)" $(BIN)/python -m benchmarks.tui
 
 # Real agents and clients beside Accord, with the scripted model server: writes the tables of docs/interop.md.
 interop: $(VENV)/dev.stamp official-examples

@@ -2,10 +2,13 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 
 from benchmarks import report
+from benchmarks.tui.terminal_runs import measure
 from benchmarks.tui.workloads import WORKLOADS
 
 TARGETS = {
@@ -16,16 +19,47 @@ TARGETS = {
 }
 
 
+FASTER = 3.0
+"""How many times faster than Toad each figure should be."""
+QUIETER = 2.0
+"""The same for bytes per second."""
+
+
 def main() -> None:
-    options = report.options("benchmarks.tui", __doc__, WORKLOADS)
+    toad = os.environ.get("TOAD", "")
+    options = report.options("benchmarks.tui", __doc__, [*WORKLOADS, "terminal"])
     before = os.getloadavg()[0]
+    terminal: dict[str, dict[str, list[float]]] = {}
     figures: dict[str, list[float]] = {}
     for _ in range(options.rounds):
         for workload in options.only:
+            if workload == "terminal":
+                for client, program in (("Accord", sys.executable), *([("Toad", toad)] if toad else [])):
+                    for name, value in measure(client, program).items():
+                        terminal.setdefault(client, {}).setdefault(name, []).append(value)
+                continue
             for name, value in run_workload(workload).items():
                 figures.setdefault(name, []).append(value)
     head = [report.rounds(options.rounds), report.load(before), ""]
-    report.publish("tui", "\n".join([*head, report.table(figures, TARGETS)]), into_docs=options.write_docs)
+    tables = [report.table(figures, TARGETS)] if figures else []
+    if terminal:
+        tables += ["", "On a terminal of 120 x 40:", "", terminal_table(terminal)]
+    report.publish("tui", "\n".join([*head, *tables]), into_docs=options.write_docs)
+
+
+def terminal_table(figures: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """Accord beside Toad, with how many times smaller each figure is."""
+    toad = figures.get("Toad")
+    head = "Toad" if toad else "Toad: not run, it needs `TOAD=PATH` and Python 3.14"
+    rows = [f"| figure | Accord | {head} | ratio | target |", "| --- | --- | --- | --- | --- |"]
+    for name, own in figures["Accord"].items():
+        other = toad[name] if toad else []
+        ratio = f"{statistics.median(other) / max(statistics.median(own), 1e-9):.1f}" if other else "-"
+        target = QUIETER if "bytes" in name else FASTER
+        rows.append(
+            f"| {name} | {report.shown(own)} | {report.shown(other)} | {ratio} | {target:g} at least |"
+        )
+    return "\n".join(rows)
 
 
 def run_workload(workload: str) -> dict[str, float]:

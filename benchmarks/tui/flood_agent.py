@@ -95,7 +95,11 @@ def main() -> None:
         elif method == "session/load":
             sys.stdout.write(history(count))
         elif method == "session/prompt":
-            sys.stdout.write(flood(count))
+            prompt = message["params"]["prompt"][0]["text"].split()
+            if prompt[0] == "wait":
+                continue  # the turn never ends
+            sys.stdout.write(history(int(prompt[1])) if prompt[0] == "messages" else flood(count))
+            sys.stdout.write(said("agent_message_chunk", "\n\nEND-OF-ANSWER\n"))
             answer["result"] = {"stopReason": "end_turn"}
         elif "id" not in message:
             continue

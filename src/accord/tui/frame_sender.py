@@ -44,6 +44,8 @@ _MIN_ERASED: Final = 8
 _Line: TypeAlias = tuple[int, tuple[Run, ...]]
 _CHUNK: Final = 1024
 """Characters that are written together while the terminal is slow."""
+_AT_ONCE: Final = 200
+"""Characters that a terminal shows together anyway."""
 _FAST: Final = 16 * 1024
 """Room from which on everything is written together."""
 
@@ -100,7 +102,8 @@ class FrameSender:
             if text:
                 x, y = app.screen.outer_size.clamp_offset(app.cursor_position)
                 text = f"{text}\x1b[{y + 1};{x + 1}H"
-                self._driver.write(f"{SYNC_START}{text}{SYNC_END}" if app.synchronizes_frames else text)
+                synchronized = app.synchronizes_frames and len(text) > _AT_ONCE
+                self._driver.write(f"{SYNC_START}{text}{SYNC_END}" if synchronized else text)
         wait = pace.wait_time(monotonic()) if self._changed else None
         if wait is not None and self._timer is None:
             self._timer = self._loop.call_later(wait, self._on_timer, context=self._context.copy())
