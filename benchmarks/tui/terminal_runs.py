@@ -1,4 +1,4 @@
-"""Runs a terminal client on a terminal, as a user sees it: `accord chat`, and Toad beside it if there is one."""
+"""Runs `accord chat` on a terminal, as a user sees it, and Toad beside it if there is one."""
 
 import fcntl
 import os
@@ -120,7 +120,7 @@ def measure(name: str, program: str) -> Figures:
             start = len(run.shown)
             run.type(b"wait\r")
             run.wait_for(b"ait", start)
-            run.bytes_in(1.0)
+            run.bytes_in(3.0)
             waiting = run.bytes_in(IDLE_SECONDS) / IDLE_SECONDS
         finally:
             run.close()
