@@ -32,7 +32,7 @@ from accord.gateway.access.browser_logins import BrowserLogins
 from accord.policy.trust_store import TrustStore
 from accord.store import open_store, repair
 from accord.tui.chat_settings import read_settings, write_setting
-from accord.tui.prompt_box import PromptHistory
+from accord.tui.prompt_history import PromptHistory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the files hold POSIX paths")
 
@@ -91,7 +91,7 @@ KINDS: dict[str, tuple[str, str]] = {
     ),
     "gateway/audit.jsonl": ("gateway/access/audit_log", _REFUSED),
     "decisions.jsonl": ("policy/audit_log", "only written"),
-    "prompts": ("tui/prompt_box", _HERE + "a_newer_prompt_history_is_neither_read_nor_changed"),
+    "prompts": ("tui/prompt_history", _HERE + "a_newer_prompt_history_is_neither_read_nor_changed"),
 }
 """Every kind of file: the module that knows its format, and the test of a newer one."""
 

@@ -29,7 +29,7 @@ from accord.schema import (
 )
 
 _MAX_TEXT: Final = 512 * 1024
-_MAX_MEDIA: Final = 20 * 1024 * 1024
+MAX_MEDIA: Final = 20 * 1024 * 1024
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _IMAGE_SIGNATURES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -73,12 +73,19 @@ class AttachmentBuilder:
         blob = base64.b64encode(data).decode()
         return EmbeddedResource(BlobResourceContents(_uri(path), blob, kind or "application/octet-stream"))
 
+    def for_picture(self, data: bytes, name: str) -> ContentBlock | None:
+        """The block for a picture that is in no file; None if the agent supports no pictures."""
+        if not self._supported.image:
+            self._note(f"{name} is left out: the agent does not support images in prompts")
+            return None
+        return ImageContent(base64.b64encode(data).decode(), picture_type(data) or "image/png")
+
     def _media(self, path: str, kind: str) -> ContentBlock | None:
         is_image = kind in _IMAGE_TYPES
         if not (self._supported.image if is_image else self._supported.audio):
             return None
-        if _size(path) > _MAX_MEDIA:
-            return self._too_large(path, _MAX_MEDIA)
+        if _size(path) > MAX_MEDIA:
+            return self._too_large(path, MAX_MEDIA)
         encoded = base64.b64encode(_data(path)).decode()
         return ImageContent(encoded, kind, _uri(path)) if is_image else AudioContent(encoded, kind)
 
@@ -107,9 +114,12 @@ def _type(path: str) -> str | None:
 
 
 def _image_type(path: str) -> str | None:
+    return picture_type(_data(path, 12))
+
+
+def picture_type(start: bytes) -> str | None:
     """The image type by the first bytes. A model refuses an image whose type is wrong."""
-    start = _data(path, 12)
-    if start[:4] == b"RIFF" and start[8:] == b"WEBP":
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for signature, kind in _IMAGE_SIGNATURES.items() if start.startswith(signature)), None)
 
@@ -121,7 +131,7 @@ def _size(path: str) -> int:
         raise _unreadable(path, error) from None
 
 
-def _data(path: str, limit: int = _MAX_MEDIA) -> bytes:
+def _data(path: str, limit: int = MAX_MEDIA) -> bytes:
     try:
         with open(path, "rb") as file:
             return file.read(limit)

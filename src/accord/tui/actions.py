@@ -209,6 +209,8 @@ PROMPT_KEYS: Final = (
     ("!", "run a command in your own shell"),
     ("Ctrl+_", "undo a change of the prompt"),
     ("paste a path", "attach the file; Backspace at the start removes it"),
+    ("Ctrl+V", "attach a picture from the clipboard"),
+    ("Ctrl+O on a chip", "show the pasted text"),
 )
 GLOBAL_KEYS: Final = (
     ("PgUp, PgDn", "scroll the transcript"),

@@ -3,6 +3,7 @@
 Loaded before the first paint: keep Textual and the client out.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
@@ -70,6 +71,8 @@ class Attachment:
     path: str = ""
     """An absolute path; empty if the attachment is `text`."""
     text: str = ""
+    picture: bytes = field(default=b"", repr=False)
+    """A picture from the clipboard."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,13 @@ class Draft:
 
     text: str = ""
     attachments: list[Attachment] = field(default_factory=list[Attachment])
+    pastes: dict[str, str] = field(default_factory=dict[str, str])
+    """What the chips in the text stand for."""
+
+    @property
+    def full_text(self) -> str:
+        """The text with what its chips stand for."""
+        return expand_chips(self.text, self.pastes)
 
     def __bool__(self) -> bool:
         return bool(self.text.strip() or self.attachments)
@@ -87,6 +97,14 @@ class Draft:
         """The text and the attachments on one line."""
         names = "".join(f" [{attachment.name}]" for attachment in self.attachments)
         return " ".join(self.text.split()) + names
+
+
+def expand_chips(text: str, pastes: dict[str, str]) -> str:
+    """Put pasted blocks in the place of their chips."""
+    if not pastes:
+        return text
+    parts = re.split(f"({'|'.join(map(re.escape, pastes))})", text)
+    return "".join(pastes.get(part, part) for part in parts)
 
 
 class DraftQueue:

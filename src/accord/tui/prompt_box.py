@@ -3,13 +3,11 @@
 Loaded before the first paint: keep the client out.
 """
 
-import hashlib
-import json
+import asyncio
 import os
 import shlex
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -20,11 +18,7 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from accord.errors import BadSettings
-from accord.file_format import FileFormat
 from accord.frontend.file_index import FileIndex
-from accord.paths import data_dir
-from accord.private_files import private_file, private_folder
 from accord.safe_text import clean_line
 from accord.tui.chat_types import Attachment, Draft
 from accord.tui.completion import (
@@ -35,123 +29,14 @@ from accord.tui.completion import (
     completion_query,
     format_mention,
 )
-from accord.tui.theme import set_border
+from accord.tui.prompt_history import PromptHistory
+from accord.tui.theme import app_of, set_border
 
 if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
     from accord.schema import AvailableCommand
-
-
-MAX_PROMPTS: Final = 500
-_MAX_PROMPT: Final = 20_000
-_MAX_FILE_BYTES: Final = 4 * 1024 * 1024
-_FORMAT: Final = FileFormat()
-_FIRST_LINE: Final = json.dumps({"version": _FORMAT.version}) + "\n"
-
-
-class PromptHistory:
-    """Earlier prompts of a folder, stored in a file. The current text comes after the latest.
-
-    The first line of the file has its version. A file of a newer Accord is neither read nor changed.
-    """
-
-    def __init__(self, cwd: str) -> None:
-        key = hashlib.sha256(os.path.realpath(cwd).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-        self._path = data_dir() / "prompts" / f"{key}.jsonl"
-        self._texts: list[str] | None = None
-        self._index = 0
-        self._draft = ""
-
-    @property
-    def texts(self) -> list[str]:
-        """All prompts, oldest first."""
-        if self._texts is None:
-            self._texts = _read(self._path)
-            self._index = len(self._texts)
-        return self._texts
-
-    @property
-    def browsing(self) -> bool:
-        """Whether an earlier prompt is shown."""
-        return self._index < len(self.texts)
-
-    def add(self, text: str) -> None:
-        """Add a sent prompt."""
-        texts = self.texts
-        if text.strip() and len(text) <= _MAX_PROMPT and (not texts or texts[-1] != text):
-            texts.append(text)
-            self._write(text)
-        del texts[:-MAX_PROMPTS]
-        self.reset()
-
-    def reset(self) -> None:
-        """Return to the current text."""
-        self._index = len(self.texts)
-        self._draft = ""
-
-    def older(self, current: str) -> str | None:
-        """Return the previous prompt; None at the start."""
-        texts = self.texts
-        if self._index == 0 or not texts:
-            return None
-        if self._index == len(texts):
-            self._draft = current
-        self._index -= 1
-        return texts[self._index]
-
-    def newer(self) -> str | None:
-        """Return the next prompt, finally the current text; None at the end."""
-        texts = self.texts
-        if self._index >= len(texts):
-            return None
-        self._index += 1
-        return self._draft if self._index == len(texts) else texts[self._index]
-
-    def _write(self, text: str) -> None:
-        try:
-            private_folder(self._path.parent)
-            private_file(self._path)
-            size = self._path.stat().st_size
-            if _is_newer(self._path):
-                return
-            if size > _MAX_FILE_BYTES:
-                recent = "".join(json.dumps(prompt) + "\n" for prompt in self.texts[-MAX_PROMPTS // 2 :])
-                self._path.write_text(_FIRST_LINE + recent, encoding="utf-8")
-                return
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(("" if size else _FIRST_LINE) + json.dumps(text) + "\n")
-        except OSError:
-            pass  # the history is optional
-
-
-def _is_newer(path: Path) -> bool:
-    """Whether a newer Accord wrote the file. A file without a version has version 1."""
-    with path.open("rb") as file:
-        first = file.readline(_MAX_PROMPT)
-    try:
-        _FORMAT.upgrade(json.loads(first) if first.startswith(b"{") else {}, path)
-    except (ValueError, BadSettings) as error:
-        return isinstance(error, BadSettings)
-    return False
-
-
-def _read(path: Path) -> list[str]:
-    texts: list[str] = []
-    try:
-        if path.stat().st_size > _MAX_FILE_BYTES * 2 or _is_newer(path):
-            return []
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-MAX_PROMPTS:]:
-            try:
-                text = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(text, str):
-                texts.append(text)
-    except OSError:
-        pass
-    return texts
 
 
 _MAX_PATHS_TEXT: Final = 4_000
@@ -269,6 +154,8 @@ class Editor(TextArea):
             self._show_history(event, self._box.history.older(self.text))
         elif key == "down" and self.cursor_at_last_line:
             self._show_history(event, self._box.history.newer())
+        elif key == "backspace" and self._delete_chip():
+            self._consume(event)
         elif key == "backspace" and self.cursor_at_start_of_text and not self.selected_text:
             self._consume(event)
             self._box.remove_last_attachment()
@@ -276,12 +163,20 @@ class Editor(TextArea):
             await super()._on_key(event)
 
     async def _on_paste(self, event: "events.Paste") -> None:
+        if not event.text:  # some terminals paste nothing if the clipboard holds a picture
+            self._consume(event)
+            self._box.paste_picture()
+            return
         paths = dropped_paths(event.text)
         if paths:
             self._consume(event)
             self._box.attach(*(Attachment(os.path.basename(path), path) for path in paths))
             return
         event.text = event.text.replace("\r\n", "\n").replace("\r", "\n")
+        if is_long_paste(event.text):
+            self._consume(event)
+            self.insert(self._box.add_chip(event.text))
+            return
         await super()._on_paste(event)
         self._consume(event)
 
@@ -298,11 +193,41 @@ class Editor(TextArea):
         row, column = self.cursor_location
         return self.selection.is_empty and column > 0 and self.document[row][:column].endswith("\\")
 
+    def action_paste(self) -> None:
+        """Ctrl+V: paste a picture from the clipboard; otherwise what was copied in the editor."""
+        self._box.paste_picture(super().action_paste)
+
+    def chip_at_cursor(self) -> tuple[str, int, int] | None:
+        """The chip that the cursor is in or directly behind, and its columns."""
+        row, column = self.cursor_location
+        line = self.document[row]
+        for chip in self._box.pastes:
+            start = line.find(chip)
+            if start >= 0 and start < column <= start + len(chip):
+                return chip, start, start + len(chip)
+        return None
+
+    def _delete_chip(self) -> bool:
+        found = self.chip_at_cursor() if self.selection.is_empty else None
+        if found is not None:
+            row = self.cursor_location[0]
+            self.delete((row, found[1]), (row, found[2]))
+        return found is not None
+
     def _show_history(self, event: "events.Key", text: str | None) -> None:
         if text is None:
             return
         self._consume(event)
         self.write(text)
+
+
+_CHIP_LINES: Final = 6
+_CHIP_CHARS: Final = 1_000
+
+
+def is_long_paste(text: str) -> bool:
+    """Whether a pasted text is shown as a chip."""
+    return text.count("\n") >= _CHIP_LINES - 1 or len(text) > _CHIP_CHARS
 
 
 PLACEHOLDER: Final = "What should the agent do?   / commands   @ files   ! shell"
@@ -345,6 +270,10 @@ class PromptBox(Vertical):
         super().__init__()
         self.history: PromptHistory = PromptHistory(cwd)
         self.attachments: list[Attachment] = []
+        self.pastes: dict[str, str] = {}
+        """What the chips in the text stand for."""
+        self._chips = 0
+        self._pictures = 0
         self._cwd = cwd
         self._commands = commands
         self._files = FileIndex(cwd)
@@ -363,22 +292,66 @@ class PromptBox(Vertical):
     @property
     def draft(self) -> Draft:
         """The current contents."""
-        return Draft(self.editor.text, list(self.attachments))
+        text = self.editor.text
+        pastes = {chip: pasted for chip, pasted in self.pastes.items() if chip in text}
+        return Draft(text, list(self.attachments), pastes)
 
     def append(self, draft: Draft) -> None:
         """Append a draft to the contents."""
         before = self.editor.text
+        self.pastes |= draft.pastes
         self.editor.write(f"{before.rstrip()}\n{draft.text}" if before.strip() else draft.text)
         self.attach(*draft.attachments)
         self.editor.focus()
 
     def attach(self, *attachments: Attachment) -> None:
         """Add attachments."""
-        known = {(attachment.path, attachment.text) for attachment in self.attachments}
-        self.attachments += [
-            attachment for attachment in attachments if (attachment.path, attachment.text) not in known
-        ]
+        known = {(one.path, one.text, one.picture) for one in self.attachments}
+        self.attachments += [one for one in attachments if (one.path, one.text, one.picture) not in known]
         self._update_attachments()
+
+    def add_chip(self, text: str) -> str:
+        """Keep a pasted text, and return the chip that stands for it in the prompt."""
+        self._chips += 1
+        lines = text.count("\n") + 1
+        size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
+        chip = f"[Pasted {self._chips}: {size}]"
+        self.pastes[chip] = text
+        return chip
+
+    def unfold_chip(self) -> bool:
+        """Show what the chip at the cursor stands for. Return whether there is one."""
+        found = self.editor.chip_at_cursor() if self.editor.has_focus else None
+        if found is not None:
+            row = self.editor.cursor_location[0]
+            self.editor.replace(self.pastes.pop(found[0]), (row, found[1]), (row, found[2]))
+        return found is not None
+
+    def unfold_chips(self) -> str:
+        """The text with what all chips stand for, which are then gone."""
+        text, self.pastes = self.draft.full_text, {}
+        return text
+
+    def paste_picture(self, otherwise: "Callable[[], None] | None" = None) -> None:
+        """Attach the picture in the clipboard; `otherwise` is called if there is none."""
+        self.run_worker(self._paste_picture(otherwise), group="clipboard", exclusive=True)
+
+    async def _paste_picture(self, otherwise: "Callable[[], None] | None") -> None:
+        from accord.errors import UsageError
+        from accord.tui.clipboard_picture import read_picture
+
+        problem = "The clipboard holds no picture"
+        try:
+            data = await asyncio.to_thread(read_picture)
+        except UsageError as error:
+            data, problem = None, str(error)
+        if data is not None:
+            self._pictures += 1
+            self.attach(Attachment(f"picture {self._pictures}", picture=data))
+        elif otherwise is not None and app_of(self).clipboard:
+            otherwise()
+        else:
+            self.notify(problem)
 
     def remove_last_attachment(self) -> None:
         """Remove the attachment that was added last, if any."""
@@ -389,13 +362,15 @@ class PromptBox(Vertical):
         """Clear the prompt and return its contents."""
         draft = self.draft
         self.editor.write("")
+        self.pastes = {}
         self._remove_attachments()
         return draft
 
     def clear(self) -> None:
         """Clear the prompt; the text stays in the history."""
-        self.history.add(self.editor.text)
+        self.history.add(self.draft.full_text)
         self.editor.write("")
+        self.pastes = {}
         self._remove_attachments()
         self.popup.show([])
 
@@ -405,7 +380,7 @@ class PromptBox(Vertical):
 
     def _update_attachments(self) -> None:
         names = self.query_one("#attachments", Static)
-        names.update("  ".join(f"⊕ {clean_line(attachment.name)}" for attachment in self.attachments))
+        names.update("  ".join(f"⊕ {clean_line(_label(attachment))}" for attachment in self.attachments))
         names.set_class(bool(self.attachments), "some")
 
     def set_hint(self, text: str) -> None:
@@ -417,7 +392,7 @@ class PromptBox(Vertical):
     def send(self, *, later: bool = False) -> None:
         """Clear the prompt and post its contents. Keys that follow belong to the next prompt."""
         draft = self.take()
-        self.history.add(draft.text)
+        self.history.add(draft.full_text)
         command = draft.text.strip()
         if command.startswith("!") and command[1:].strip():
             self.post_message(self.ShellCommand(command[1:].strip()))
@@ -537,6 +512,21 @@ class PromptBox(Vertical):
         if not value.endswith("/"):
             self.popup.show([])
         self._show_argument_hint(editor.text)
+
+
+def _label(attachment: Attachment) -> str:
+    """The name of an attachment; of a picture also what it is."""
+    from accord.tui.picture_info import HEAD_BYTES, picture_info  # on first use
+
+    head, size = attachment.picture[:HEAD_BYTES], len(attachment.picture)
+    if attachment.path:
+        try:
+            with open(attachment.path, "rb") as file:
+                head, size = file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size
+        except OSError:
+            return attachment.name
+    info = picture_info(head)
+    return attachment.name if info is None else f"{attachment.name} ({info.describe(size)})"
 
 
 def _argument_hint(command: "AvailableCommand") -> str:

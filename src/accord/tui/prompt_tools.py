@@ -64,7 +64,7 @@ def edit_in_editor(view: "SessionView", prompt: "PromptBox") -> None:
         command = editor_command()
         with tempfile.TemporaryDirectory(prefix="accord-prompt-") as folder:
             file = Path(folder, "prompt.md")
-            file.write_text(prompt.editor.text, encoding="utf-8")
+            file.write_text(prompt.draft.full_text, encoding="utf-8")
             code = view.run_without_screen(lambda: subprocess.call([*command, str(file)]))
             text = file.read_bytes()[:_MAX_BYTES].decode(errors="replace")
     except (OSError, ValueError, UsageError) as error:
@@ -73,5 +73,6 @@ def edit_in_editor(view: "SessionView", prompt: "PromptBox") -> None:
     if code:
         view.notify(f"{command[0]} ended with exit code {code}; the prompt is unchanged", severity="warning")
         return
+    prompt.unfold_chips()
     prompt.editor.write(text.rstrip("\n"))
     prompt.editor.focus()

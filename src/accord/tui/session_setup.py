@@ -137,11 +137,14 @@ def prompt_blocks(
     mentions = find_mentions(draft.text, folders, "paste its path to attach it")
     for text in mentions.notes:
         note(text)
+    # Only what was typed can mention files: a pasted text may come from anywhere.
     outputs = [attachment.text for attachment in draft.attachments if attachment.text]
-    text = "\n\n".join(filter(None, (draft.text, *outputs)))
+    text = "\n\n".join(filter(None, (draft.full_text, *outputs)))
     blocks: list[ContentBlock] = [TextContent(text)] if text.strip() else []
     blocks += [builder.for_mention(path) for path in mentions.paths]
     blocks += [builder.for_attachment(attachment.path) for attachment in draft.attachments if attachment.path]
+    pictures = [attachment for attachment in draft.attachments if attachment.picture]
+    blocks += filter(None, [builder.for_picture(one.picture, one.name) for one in pictures])
     return blocks
 
 

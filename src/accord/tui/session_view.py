@@ -523,6 +523,8 @@ class SessionView(Vertical):
 
     def toggle_item(self) -> None:
         """Fold or unfold the selected item, or the latest tool call, thought or command."""
+        if self.prompt.unfold_chip():
+            return
         selected = self.transcript.selected
         if selected is not None:
             self.transcript.toggle(selected)
