@@ -122,6 +122,27 @@ async def test_files_or_conversation_alone(harness: AgentHarness, model: Scripte
         assert "make b" not in model.prompts
 
 
+async def test_redo_keeps_the_versions_of_files_that_it_left_out(
+    harness: AgentHarness, model: ScriptedModel
+) -> None:
+    async with harness.client(model=model, mode="workspace-write") as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "make a")
+        await client.turn(session, "make b")
+        await client.turn(session, "/rewind 2")
+        (harness.project / "b.txt").write_text("mine")
+        reply = said((await client.turn(session, "/redo"))[0])
+        assert "1 file restored: `a.txt`" in reply
+        assert "type `/redo force`" in reply
+        assert (harness.project / "b.txt").read_text() == "mine"
+        reply = said((await client.turn(session, "/redo force"))[0])
+        assert "1 file restored: `b.txt`" in reply
+        assert (harness.project / "b.txt").read_text() == "two"
+        assert "Nothing was redone" in said((await client.turn(session, "/redo"))[0])
+        await client.turn(session, "go on")
+        assert model.prompts.count("make a") == 1
+
+
 async def test_a_rewind_is_refused_during_a_turn_and_for_wrong_values(harness: AgentHarness) -> None:
     go_on = asyncio.Event()
 

@@ -46,9 +46,10 @@ async def run_redo(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandR
             result = await session.rewinds.redo(force=force)
     except RpcError as error:
         return CommandReply(f"Nothing was redone: {error.message}.")
-    return CommandReply(
-        "\n".join([f"Back as before the undo of “{result.title}”.", *_details(result, runtime)])
-    )
+    lines = [f"Back as before the undo of “{result.title}”.", *_details(result, runtime)]
+    if any(item.reason in _FORCED for item in result.skipped):
+        lines += ["", "To overwrite these files as well, type `/redo force`."]
+    return CommandReply("\n".join(lines))
 
 
 async def run_rewind(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:

@@ -161,9 +161,16 @@ def perform_rewind(
 def take_back_rewind(
     store: CheckpointStore, checkpoints: CheckpointList, plan: RestorePlan, performed: PerformedRewind
 ) -> list[SkippedFile]:
-    """Bring back the files as they were before a rewind. Raises OSError."""
+    """Bring back the files as they were before a rewind. Raises OSError.
+
+    The kept versions of files that stay as they are can still be brought back, by force.
+    """
     failed = restore(store, plan)
-    checkpoints.rewinds.remove(performed)
+    left_out = {file.path for file in (*plan.skipped, *failed)}
+    rest = {path: change for path, change in performed.changes.items() if path in left_out}
+    place = checkpoints.rewinds.index(performed)
+    remaining = [PerformedRewind(performed.message_id, performed.title, "files", rest)] if rest else []
+    checkpoints.rewinds[place : place + 1] = remaining
     for entry in checkpoints.turns:
         entry.undone = entry.undone and entry.message_id not in performed.undone
     store.save(checkpoints)
