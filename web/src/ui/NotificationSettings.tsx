@@ -63,7 +63,7 @@ function Result() {
 function EventChoice({ event, label }: { event: NotifiedEvent; label: PlainKey }) {
   const { notifications } = useGateway();
   return (
-    <label class="choice-row">
+    <label class="event-choice">
       <input
         type="checkbox"
         checked={notifications.events.value.includes(event)}
