@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.agent.client_v2 import client_v2
 from tests.agent.memory_agent import memory_agent
 from tests.warm_start import real_starts
 
+import accord
 from accord.agent import Agent, AgentSession, ClientRequest, Turn
 from accord.errors import RpcError
 from accord.schema import (
@@ -22,6 +24,7 @@ from accord.schema import (
     SessionModeState,
     TextContent,
 )
+from accord.wire.memory_transport import memory_pair
 
 
 async def echo(turn: Turn) -> None:
@@ -355,3 +358,66 @@ def test_a_program_that_speaks_only_version_1_loads_no_module_of_version_2(
     assert json.loads(done.stdout)["result"]["protocolVersion"] == version
     loaded = [name for name in done.stderr.split() if "v2" in name and name.startswith("accord.")]
     assert bool(loaded) == (version == 2)
+
+
+def build_agent(stopped: list[str], release: asyncio.Event) -> Agent:
+    agent = Agent("builder", protocol=(1, 2))
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None:
+        session = turn.session
+        async with turn.tool_call("Build", kind="execute", cancel=lambda: stopped.append("call")) as call:
+            terminal = session.show_terminal("make", cwd="/x", cancel=lambda: stopped.append("terminal"))
+            async with terminal:
+                await call.terminal(terminal)
+                await terminal.print("compiled\n")
+                await session.show_background([terminal])
+                await release.wait()
+            await session.show_background([])
+
+    return agent
+
+
+async def test_an_agent_shows_terminals_and_background_work_that_can_be_stopped() -> None:
+    stopped: list[str] = []
+    release = asyncio.Event()
+    async with client_v2(build_agent(stopped, release)) as client:
+        await client.initialize()
+        session = await client.new_session()
+        client.prompt(session)
+        while not client.raw.updates("state_update") or not client.raw.updates("state_update")[-1].get(
+            "background"
+        ):
+            await client.raw.next()
+        (terminal,) = client.raw.updates("terminal_update")
+        assert (terminal["command"], terminal["cwd"]) == ("make", "/x")
+        assert terminal["capabilities"] == {"cancel": {}}
+        (output,) = client.raw.updates("terminal_output_chunk")
+        assert b64decode(output["data"]) == b"compiled\n"
+        call = client.raw.updates("tool_call_update")[-1]
+        assert call["content"] == [{"type": "terminal", "terminalId": terminal["terminalId"]}]
+        items = {"sessionId": session, "terminalId": terminal["terminalId"]}
+        assert await client.call("terminal/cancel", **items) == {}
+        call_id = call["toolCallId"]
+        assert await client.call("tool_call/cancel", sessionId=session, toolCallId=call_id) == {}
+        assert stopped == ["terminal", "call"]
+        assert (await client.error("tool_call/cancel", sessionId=session, toolCallId="x"))["code"] == -32602
+        release.set()
+        idle = (await client.until_idle())[-1]
+        assert (idle["stopReason"], idle["background"]) == ("end_turn", [])
+        assert client.raw.updates("terminal_update")[-1]["exitStatus"] == {"exitCode": 0, "signal": None}
+        assert (await client.error("terminal/cancel", **items))["code"] == -32602
+
+
+async def test_a_client_in_version_1_gets_the_output_of_a_terminal_as_text() -> None:
+    release = asyncio.Event()
+    release.set()
+    ours, theirs = memory_pair()
+    connection = build_agent([], release).connect(theirs)
+    async with accord.connect_transport(ours) as agent:
+        session = await agent.new_session("/x")
+        await session.ask("go")
+        (call,) = session.state.tool_calls.values()
+        assert "compiled" in call.text
+        assert call.terminal_ids == []
+    await connection.aclose()

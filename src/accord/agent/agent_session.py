@@ -39,6 +39,8 @@ from accord.schema.updates import (
 )
 
 if TYPE_CHECKING:
+    from accord.agent.shown_work import AgentTerminal
+    from accord.agent.tool_call_scope import ToolCallScope
     from accord.agent.turn import Turn, TurnTask
 
 OpeningRequest: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
@@ -176,6 +178,28 @@ class AgentSession:
         """Unstable. Show a child session; `cancel` is called when the user stops it."""
         return Subagent(self._core, title, cancel)
 
+    def show_terminal(
+        self, command: str, *, cwd: str | None = None, cancel: Callable[[], object] | None = None
+    ) -> "AgentTerminal":
+        """Return an async context manager that shows a command of the agent, with its output.
+
+        `cancel` is called when the user stops it alone.
+        """
+        from accord.agent.shown_work import AgentTerminal
+
+        return AgentTerminal(self._core, command, cwd, cancel)
+
+    async def show_background(self, work: "Iterable[AgentTerminal | ToolCallScope]") -> None:
+        """Show what goes on while no turn runs. An empty list shows that nothing does.
+
+        Only version 2 has this; other clients are sent nothing.
+        """
+        items = [
+            {"kind": "terminal" if hasattr(item, "command") else "tool_call", "id": item.id} for item in work
+        ]
+        self._core.peer.report_event(self.id, "state_changed", {"state": "", "background": items})
+        await self.drain()
+
     def new_message_id(self) -> str:
         """Return an unused message id, for updates that you build yourself."""
         return self._core.ids.message()
@@ -287,6 +311,8 @@ class AgentSessionCore:
         """The turns that wait for the end of the running one, in the order of their prompts."""
         self.children: dict[str, Callable[[], object] | None] = {}
         """The functions that cancel the announced child sessions, by id."""
+        self.cancels: dict[str, Callable[[], object]] = {}
+        """The functions that stop single tool calls and terminals, by id."""
         self.command_names: tuple[str, ...] = ()
         self.ids: IdGenerator = IdGenerator()
         self.plans: PlanReporter = PlanReporter()

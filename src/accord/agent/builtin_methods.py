@@ -76,6 +76,11 @@ class BuiltinMethods:
         self._held_prompts = held_prompts
         self._disconnected = False
 
+    @property
+    def serves_version_2(self) -> bool:
+        """Whether the agent may be asked to stop a single tool call or terminal."""
+        return 2 in self._agent.protocol
+
     def session(self, session_id: str) -> AgentSessionCore:
         """Return an open session; raise the "session not found" error if there is none."""
         session = self.sessions.get(session_id)

@@ -209,9 +209,14 @@ class ClientPeer:
     def send_update(self, session_id: str, update: SessionUpdate) -> None:
         self.connection.notify("session/update", SessionNotification(session_id, update))
 
-    def report_turn(self, session_id: str, event: str, members: Mapping[str, Any]) -> None:
+    @property
+    def takes_events(self) -> bool:
+        """Whether the client is told more than version 1 can say."""
+        return self.translation is not None and self.translation.takes_events
+
+    def report_event(self, session_id: str, event: str, members: Mapping[str, Any]) -> None:
         """Tell the translation of another protocol version what a client in version 1 is not told."""
-        if self.translation is not None and self.translation.takes_events:
+        if self.takes_events:
             update = {"sessionUpdate": f"_accord/{event}", **members}
             self.connection.notify("session/update", {"sessionId": session_id, "update": update})
 

@@ -25,7 +25,7 @@ def start_turn(methods: "BuiltinMethods", session_id: str, prompt: list[ContentB
             end = {"rawReason": "error", "error": {"code": code, "message": text}}
             await session.session.notice("The turn failed", text, severity="error")
         finally:
-            session.peer.report_turn(session_id, "turn_ended", end)
+            session.peer.report_event(session_id, "turn_ended", end)
             session.remove_turn(turn_task)
 
     session.peer.tasks.start(run())

@@ -92,6 +92,8 @@ def request_routes(
             else:
                 run = _override_route(override, methods)
             routes[name] = Route(run, reader.params_reader(method), _route_key(method))
+    if methods.serves_version_2:
+        _add_cancel_routes(routes, methods)
     for alias in reader.aliases("agent", "request"):
         if alias.method in routes:
             read = reader.params_reader(requests[alias.method], alias)
@@ -103,6 +105,21 @@ def request_routes(
         if name not in requests:
             routes[name] = Route(_override_route(function, methods), _plain_params, _extension_key)
     return routes
+
+
+def _add_cancel_routes(routes: dict[str, Route], methods: BuiltinMethods) -> None:
+    """Serve what the translation of version 2 asks to stop a single tool call or terminal."""
+
+    def run_for(member: str) -> RouteFunction:
+        def run(params: Any, call: IncomingCall) -> Any:
+            from accord.agent.shown_work import cancel_item
+
+            return cancel_item(methods, member, params)
+
+        return run
+
+    for kind, member in (("tool_call", "toolCallId"), ("terminal", "terminalId")):
+        routes[f"_accord/{kind}/cancel"] = Route(run_for(member), _plain_params, _no_key)
 
 
 def notification_routes(

@@ -248,7 +248,8 @@ class SessionV2:
                 self.report_state("idle", stop_reason=event.raw_reason or "error", error=_error(event))
                 self._start_prompt()
             case StateChanged():
-                self._background = background_v2(event.background)
+                if event.background is not UNSET:
+                    self._background = background_v2(event.background)
                 self.report_state()
             case TurnEnded():
                 pass

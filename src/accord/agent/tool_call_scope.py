@@ -4,11 +4,11 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
 
 from msgspec import UNSET
 
@@ -29,11 +29,13 @@ from accord.schema.content import (
     ToolCallStatus,
     ToolCallUpdate,
     ToolKind,
+    code_block,
 )
 
 if TYPE_CHECKING:
     from accord.agent.client import ClientPeer
     from accord.agent.client_services import ClientTerminal
+    from accord.agent.shown_work import AgentTerminal
     from accord.agent.turn import TurnCore
 
 
@@ -63,6 +65,7 @@ class ToolCallScope:
         locations: Iterable[Location] = (),
         raw_input: Any = UNSET,
         start: bool = False,
+        cancel: Callable[[], object] | None = None,
     ) -> None:
         if kind is not None:
             check_known("tool kind", kind, get_args(ToolKind))
@@ -72,6 +75,7 @@ class ToolCallScope:
         self._turn = turn
         self._content: list[ToolCallContent] = []
         self._rejected = False
+        self._cancel = cancel
         self._first = ToolCall(
             self.id,
             title,
@@ -88,6 +92,8 @@ class ToolCallScope:
         self.status = "in_progress" if self._first.status == "in_progress" else "pending"
         start = partial(self._turn.start_call, close=lambda: self._close(asyncio.CancelledError()))
         await self._turn.peer.connection.drain_after(start, self._first)
+        if self._cancel is not None:
+            self._turn.set_cancel(self.id, self._cancel)
         return self
 
     async def __aexit__(
@@ -180,11 +186,22 @@ class ToolCallScope:
         """Append the change of a file; `old=None` means that the file is new."""
         await self._append(Diff(self._turn.session.path(path), new, old))
 
-    async def terminal(self, terminal: "ClientTerminal") -> None:
-        """Append a live terminal. Call this before its release; it stays visible afterwards."""
+    async def terminal(self, terminal: "ClientTerminal | AgentTerminal") -> None:
+        """Append a live terminal. Call this before its release; it stays visible afterwards.
+
+        A client that cannot show a terminal of the agent gets its output as text, at its end.
+        """
         if terminal.released:
             raise UsageError(f"terminal {terminal.id} is already released; show it in the tool call earlier")
-        await self._append(Terminal(terminal.id))
+        shows_nothing = getattr(terminal, "shown", True) is False
+        if shows_nothing:
+            cast("AgentTerminal", terminal).when_ended(self._append_output)
+        else:
+            await self._append(Terminal(terminal.id))
+
+    async def _append_output(self, text: str) -> None:
+        if self.open and text.strip():
+            await self._append(code_block(text))
 
     async def replace(self, content: Iterable[ToolCallContent]) -> None:
         """Replace the content."""

@@ -233,10 +233,21 @@ class Turn:
         locations: Iterable[Location] = (),
         raw_input: Any = UNSET,
         start: bool = False,
+        cancel: Callable[[], object] | None = None,
     ) -> ToolCallScope:
-        """Return an async context manager that shows a tool call. `start` skips the status `pending`."""
+        """Return an async context manager that shows a tool call. `start` skips the status `pending`.
+
+        `cancel` is called when the user stops this call alone, which only clients in version 2 can do.
+        """
         return ToolCallScope(
-            self._core, title, kind=kind, name=name, locations=locations, raw_input=raw_input, start=start
+            self._core,
+            title,
+            kind=kind,
+            name=name,
+            locations=locations,
+            raw_input=raw_input,
+            start=start,
+            cancel=cancel,
         )
 
     async def ask_permission(
@@ -416,12 +427,23 @@ class TurnCore:
             self.push(call)
             self._open_calls[call.tool_call_id] = close
 
+    def set_cancel(self, tool_call_id: str, cancel: Callable[[], object]) -> None:
+        """Let the user stop a tool call alone."""
+        self._session_core.cancels[tool_call_id] = cancel
+        self._report_cancellable(tool_call_id, True)
+
+    def _report_cancellable(self, tool_call_id: str, cancellable: bool) -> None:
+        members = {"patch": {"toolCallId": tool_call_id}, "cancellable": cancellable}
+        self.peer.report_event(self.session.id, "tool_call_changed", members)
+
     def change_call(self, change: ToolCallChange) -> None:
         if self.check_writable():
             self._session_core.push(change)
 
     def end_call(self, change: ToolCallChange) -> None:
         """Send the last change of a tool call, unless the end of the turn has closed it."""
+        if self._session_core.cancels.pop(change.tool_call_id, None) is not None:
+            self._report_cancellable(change.tool_call_id, False)
         if self._open_calls.pop(change.tool_call_id, None) is not None:
             self.change_call(change)
 
@@ -482,7 +504,7 @@ class TurnTask:
         if self._peer.translation is not None:
             prompt = self.turn.blocks if own else []
             members = {"prompt": prompt, "messageId": self.turn.message_id}
-            self._peer.report_turn(self.turn.session.id, "turn_started", members)
+            self._peer.report_event(self.turn.session.id, "turn_started", members)
         self._handler_task = asyncio.get_running_loop().create_task(_call(function, self.turn))
         self._handler_task.add_done_callback(lambda _: self._end())
         if self._core.cancelled:
