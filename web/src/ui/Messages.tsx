@@ -12,7 +12,9 @@ import { Icon } from "./elements.tsx";
 /** A prompt. Its text is shown as typed, without Markdown. */
 export function UserMessage({ message, session }: { message: Message; session: Session }) {
   void message.revision.value;
+  const { readOnly } = useGateway();
   const text = plainText(message.blocks);
+  const canEdit = text !== "" && !message.steered && mayPrompt(session, readOnly.value);
   return (
     <div class="user-turn">
       <article class="message user" aria-label={t("conversation.you")}>
@@ -28,7 +30,7 @@ export function UserMessage({ message, session }: { message: Message; session: S
       </article>
       <div class="message-actions">
         {text !== "" && <CopyButton text={text} label={t("conversation.copyPrompt")} compact />}
-        {text !== "" && !message.steered && mayPrompt(session) && (
+        {canEdit && (
           <button
             type="button"
             class="quiet small"
@@ -50,8 +52,8 @@ export function UserMessage({ message, session }: { message: Message; session: S
 }
 
 /** Whether the user may send a prompt now. */
-function mayPrompt(session: Session): boolean {
-  return !useGateway().readOnly.value && !session.onlyReadable.value && !session.running.value;
+function mayPrompt(session: Session, readOnly: boolean): boolean {
+  return !readOnly && !session.onlyReadable.value && !session.running.value;
 }
 
 function focusPrompt(): void {
@@ -69,13 +71,14 @@ export function AgentMessage({ message }: { message: Message }) {
 
 /** Below the last turn: how long it took, and what can be done with the answer. */
 export function TurnSummary({ session }: { session: Session }) {
+  const { readOnly } = useGateway();
   const conversation = session.conversation.value;
   const last = conversation.entries.value.at(-1);
   if (!last || last.kind === "user" || last.kind === "turn_end") return null;
   if (last.kind === "agent") void last.revision.value;
   const answer = conversation.lastAnswer();
   const took = duration(session.turnDuration.value ?? 0);
-  const retries = mayPrompt(session) && conversation.lastPrompt().length > 0;
+  const retries = mayPrompt(session, readOnly.value) && conversation.lastPrompt().length > 0;
   return (
     <div class="turn-summary">
       {answer !== "" && <CopyButton text={answer} label={t("conversation.copyAnswer")} compact />}
