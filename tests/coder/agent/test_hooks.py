@@ -329,7 +329,14 @@ def test_unusable_entries_are_explained() -> None:
                 {"matcher": "(", "hooks": []},
                 {"hooks": [{"type": "prompt", "prompt": "?"}]},
                 {"hooks": [{"command": "x", "timeout": -1}]},
-                {"matcher": "mcp__.*", "hooks": [{"command": "ok", "if": "Bash(git:*)"}]},
+                {
+                    "matcher": "mcp__.*",
+                    "hooks": [
+                        {"command": 3},
+                        {"command": "x", "if": "Bash(git"},
+                        {"command": "ok", "if": "Bash(git:*)"},
+                    ],
+                },
             ],
         },
         "hooks.json",
@@ -339,6 +346,8 @@ def test_unusable_entries_are_explained() -> None:
         "hooks.json: hooks.PreToolUse[0].matcher: not a regular expre",
         "hooks.json: hooks.PreToolUse[1]: type 'prompt'",
         "hooks.json: hooks.PreToolUse[2]: Expected `float` > 0.0 - at",
+        "hooks.json: hooks.PreToolUse[3]: Expected `str`, got `int` -",
+        "hooks.json: hooks.PreToolUse[3].if: 'Bash(git'",
     ]
     [usable] = found.hooks
     assert usable.matches(["mcp__jira__get"])

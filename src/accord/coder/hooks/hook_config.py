@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from accord.coder.permissions.project_files import ProjectFile
 from accord.errors import BadSettings
+from accord.safe_text import one_line
 
 Event: TypeAlias = Literal[
     "PreToolUse",
@@ -146,12 +147,12 @@ class HookSet:
     def add(self, value: Any, source: str) -> None:
         """Add the hooks of one file: an object with events, each with a list of groups."""
         if not isinstance(value, dict):
-            self.problems.append(f"{source}: hooks: not an object")
+            self._report(f"{source}: hooks: not an object")
             return
         events = cast(dict[str, Any], value)
         unknown = [name for name in events if name not in EVENTS and name not in _OWN_KEYS]
         if unknown:
-            self.problems.append(f"{source}: there is no hook event {', '.join(map(str, unknown))[:200]}")
+            self._report(f"{source}: there is no hook event {', '.join(map(str, unknown))[:200]}")
         for event in EVENTS:
             for number, group in enumerate(_items(events.get(event, []))):
                 self._add_group(event, group, source, f"hooks.{event}[{number}]")
@@ -161,21 +162,30 @@ class HookSet:
             group = msgspec.convert(value, _Group)
             if not _NAME_LIST.fullmatch(group.matcher):
                 re.compile(group.matcher if group.matcher != "*" else "")
-            handlers = [msgspec.convert(item, _Handler) for item in group.hooks]
         except re.error as error:
-            self.problems.append(f"{source}: {key}.matcher: not a regular expression: {error}")
+            self._report(f"{source}: {key}.matcher: not a regular expression: {error}")
             return
         except msgspec.ValidationError as error:
-            self.problems.append(f"{source}: {key}: {error}")
+            self._report(f"{source}: {key}: {error}")
             return
-        for handler in handlers:
+        for item in group.hooks:
+            try:
+                handler = msgspec.convert(item, _Handler)
+            except msgspec.ValidationError as error:
+                self._report(f"{source}: {key}: {error}")
+                continue
             if handler.type != "command" or not handler.command.strip():
                 kind = f"type {handler.type!r}" if handler.type != "command" else "an empty command"
-                self.problems.append(f"{source}: {key}: {kind[:80]} is not supported; use type 'command'")
+                self._report(f"{source}: {key}: {kind[:80]} is not supported; use type 'command'")
+            elif handler.condition is not None and not _CONDITION.fullmatch(handler.condition.strip()):
+                self._report(f"{source}: {key}.if: {handler.condition[:80]!r} is not like `Bash(git *)`")
             elif len(self.hooks) >= _MAX_HOOKS:
-                self.problems.append(f"{source}: {key}: there are more than {_MAX_HOOKS} hooks")
+                self._report(f"{source}: {key}: there are more than {_MAX_HOOKS} hooks")
             else:
                 self.hooks.append(_hook(event, group.matcher, handler, source))
+
+    def _report(self, problem: str) -> None:
+        self.problems.append(one_line(problem, 500))
 
 
 def _hook(event: Event, matcher: str, handler: _Handler, source: str) -> Hook:
