@@ -20,6 +20,8 @@ SCREENSHOTS = (
     "new-session",
     "approval",
     "inbox",
+    "home",
+    "settings",
     "phone",
     "phone-sessions",
     "dark",

@@ -76,7 +76,14 @@ try {
   await take(tab, "inbox");
   await takeNotifications(address.replace(/#.*/, "#/inbox"));
   await tab.page.goto(address.replace(/#.*/, "#/"));
-  await tab.page.getByText("Make the greeting warmer").waitFor();
+  await tab.page.getByText("Make the greeting warmer").first().waitFor();
+  await tab.page.setViewportSize(DESKTOP);
+  await tab.page.getByRole("button", { name: /greeter.*main/ }).waitFor();
+  await take(tab, "home");
+  await tab.page.getByRole("link", { name: "Settings" }).click();
+  await tab.page.getByText("this device", { exact: true }).waitFor();
+  await take(tab, "settings");
+  await tab.page.goto(address.replace(/#.*/, "#/"));
   await take(tab, "phone-sessions", { size: PHONE, theme: "dark" });
   await tab.page.goto(address);
   await tab.waitForAnswers();

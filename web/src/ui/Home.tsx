@@ -129,7 +129,7 @@ function Composer({ field, folders, folder, prompt, onPrompt }: ComposerProps) {
       <div class="composer-row">
         <a class="chip" href={routeHash({ page: "new", folder: cwd })} title={cwd}>
           <Icon name="folder" /> {folderName(cwd) || cwd || t("newSession.folder")}
-          {branch && <span class="muted"> {branch}</span>}
+          {branch && <span class="muted"> · {branch}</span>}
         </a>
         {agents.length > 1 && (
           <select

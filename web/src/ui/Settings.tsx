@@ -109,7 +109,7 @@ interface ChoicesProps<Value extends string> {
 function Choices<Value extends string>({ label, name, choices, value, onChange }: ChoicesProps<Value>) {
   const [focused, setFocused] = useState<Value | null>(null);
   return (
-    <fieldset class="choice-row">
+    <fieldset class="switch-row">
       <legend>{label}</legend>
       <div>
         {choices.map((choice) => (
