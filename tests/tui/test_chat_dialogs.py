@@ -46,6 +46,26 @@ async def test_letters_answer_and_e_also_says_what_to_do_instead(tmp_path: Path)
         assert "say what to do instead" in chat.screen
 
 
+async def test_always_means_the_first_of_several_scopes(tmp_path: Path) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        await chat.send("ask-scopes")
+        await chat.wait_for_dialog()
+        assert "2 A  Allow session" in chat.screen
+        await chat.pilot.press("A")
+        await chat.wait_for_text('"optionId": "session"')
+
+
+async def test_a_change_is_side_by_side_from_160_columns(tmp_path: Path) -> None:
+    async with running_chat(tmp_path, size=(159, 40)) as chat:
+        await chat.wait_ready()
+        await chat.send("edit")
+        await chat.wait_for_dialog()
+        assert "│ 2 +" not in chat.screen
+        await chat.pilot.resize_terminal(160, 40)
+        await chat.wait_until(lambda: chat.screen.count("│ 2 +") == 2)  # in the question and the conversation
+
+
 async def test_letters_of_a_prompt_that_is_being_written_are_no_answer(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from base64 import b64encode
 from pathlib import Path
 
@@ -125,3 +126,28 @@ def test_keys_typed_before_the_screen_opens_are_a_prompt(tmp_path: Path, home: P
             assert text in pty.shown
         pty.type("\x11")
         assert pty.end() == 0
+
+
+@on_tmux
+def test_title_branch_dashboard_and_plan_on_a_terminal(tmp_path: Path, home: Path) -> None:
+    for words in (["init", "-q", "-b", "trunk"], ["commit", "-qm", "x", "--allow-empty"]):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    with terminal(tmp_path, home, (120, 40), "--", *DEMO_AGENT) as tmux:
+        tmux.wait_for_text("ready", "trunk")
+        tmux.type("plan done", "Enter")
+        tmux.wait_for_text("Plan 3/3  ✓ done")
+        tmux.type("ask", "Enter")
+        tmux.wait_for_text("1-3 choose")
+        assert "? " in tmux.run("display-message", "-p", "-t", "chat", "#{pane_title}")
+        tmux.type("M-d")
+        tmux.wait_for_text("All sessions", "waits for your answer: demo asks to run")
+        tmux.run("resize-window", "-t", "chat", "-x", "80", "-y", "24")
+        tmux.wait_for_text("All sessions", "waits for your answer: demo asks to run")
+        tmux.type("Enter")
+        wait_until_gone(tmux, "All sessions")
+        tmux.wait_for_text("1-3 choose")
+        tmux.type("1")
+        tmux.wait_for_text("ready")
+        tmux.type("C-q")
+        tmux.wait_for_text("left with 0")

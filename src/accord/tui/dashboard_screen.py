@@ -5,6 +5,7 @@ Imported on first use.
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from textual.binding import Binding, BindingType
@@ -28,6 +29,8 @@ _UPDATE_SECONDS: Final = 1.0
 _MAX_ELSEWHERE: Final = 20
 """Number of sessions in other programs that are shown."""
 _MAX_FOLDER: Final = 24
+_MIN_WIDTH_FOR_PLACES: Final = 100
+"""On smaller screens, agents and folders would hide what the sessions wait for."""
 _GATEWAY_LIMIT: Final = 200
 _STATES: Final = {"waiting": "asks for an answer", "running": "working", "lost": "its node is lost"}
 
@@ -90,6 +93,8 @@ class DashboardScreen(ListScreen):
             )
             for other in self._elsewhere
         ]
+        if self.size.width < _MIN_WIDTH_FOR_PLACES:
+            rows = [replace(row, right="") for row in rows]
         if at_current or rows != list(self.all_rows):
             self.show_rows(rows, at_current=at_current)
 

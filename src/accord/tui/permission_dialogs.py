@@ -69,10 +69,13 @@ class OptionDialog(ChoiceDialog):
         super().on_mount()
 
     def _index(self, name: str) -> int | None:
-        """The answer of a letter: the only option of its kind."""
+        """The answer of a letter: the only option of its kind, or the first that is remembered.
+
+        Agents list several that are remembered, the narrowest first: for the session, the project, the user.
+        """
         kind = ANSWER_KINDS[name]
         found = [index for index, option in enumerate(self.permission_options) if option.kind == kind]
-        return found[0] if len(found) == 1 else None
+        return found[0] if len(found) == 1 or (found and kind.endswith("_always")) else None
 
     @property
     def key_hints(self) -> "Sequence[KeyHint]":

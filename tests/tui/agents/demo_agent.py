@@ -83,6 +83,15 @@ def play(text: str) -> None:
             ask_permission("one", rawInput={"command": "pytest -q"})
             ask_permission("two", rawInput={"command": "make"})
             return
+        case "ask-scopes":
+            scopes = ("once", "session", "project", "user")
+            kinds = ["allow_once", *["allow_always"] * 3]
+            offered = [
+                {"optionId": scope, "name": f"Allow {scope}", "kind": kind}
+                for scope, kind in zip(scopes, kinds, strict=True)
+            ]
+            ask_permission("one", offered, rawInput={"command": "make"})
+            return
         case "ask-long":
             names = [
                 f"Allow all that begins with npm run, {'wherever it runs, ' * 6}end {n}"
