@@ -95,6 +95,15 @@ async def test_without_changes_of_the_session_what_is_not_committed_is_shown(
         assert (await client.call("_accord/review", {**SESSION, "scope": "session"}))["files"] == []
 
 
+async def test_outside_of_a_repository_there_is_nothing_to_commit(audit: AuditLog, tmp_path: Path) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        client = await harness.client()
+        await open_session(harness, client, tmp_path)
+        assert await client.call("_accord/review", SESSION) == {"scope": "turn", "files": []}
+        error = await client.error("_accord/review", {**SESSION, "scope": "uncommitted"})
+        assert "not in a git repository" in error["message"]
+
+
 async def test_a_change_is_reverted_and_brought_back(audit: AuditLog, project: Path) -> None:
     async with changed_session(audit, project) as (_, client):
         hunk = (await first_hunk(client))["id"]

@@ -189,8 +189,8 @@ function plainEnd({ reason, error, code }: TurnEnd): string {
   return key ? t(key) : t("turnEnd.other", { reason });
 }
 
-/** Ends after which the same prompt may well succeed. */
-const RETRIED_ENDS = new Set(["error", "interrupted"]);
+/** Ends after which users may want to send the same prompt again. */
+const RETRIED_ENDS = new Set(["error", "interrupted", "cancelled"]);
 
 function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
   const { readOnly } = useGateway();

@@ -90,10 +90,13 @@ function WaitingRequests({ session, onAnswer }: { session: Session; onAnswer: ()
 }
 
 function ScopeChoice({ review }: { review: Review }) {
-  const current = review.result.value?.scope;
+  const result = review.result.value;
+  const current = result?.scope;
+  // Outside of a repository nothing can be committed.
+  const scopes = REVIEW_SCOPES.filter((scope) => scope !== "uncommitted" || !result || result.git !== null);
   return (
     <div class="segments" role="group" aria-label={t("review.scope")}>
-      {REVIEW_SCOPES.map((scope) => (
+      {scopes.map((scope) => (
         <button
           type="button"
           key={scope}

@@ -118,6 +118,7 @@ async def show(client: "GatewayClient", call: "ClientCall") -> None:
                 continue  # not a repository
             if files:
                 break
+        scope = scope if files else scopes[0]
         return {"scope": scope, **_shown_files(files, str(service.roots.cwd)), **_git_facts(review, service)}
 
     call.answer(encode(await review.run(find)))
