@@ -289,6 +289,26 @@ finally:
     assert not _runs(pid)
 
 
+async def test_cancel_while_an_agent_starts_leaves_no_process(harness: AgentHarness) -> None:
+    program = harness.home / "silent.py"
+    begun = harness.project / "begun"
+    program.write_text(
+        f"import os, time\nopen({str(begun)!r} + '-', 'w').write(str(os.getpid()))\n"
+        f"os.rename({str(begun)!r} + '-', {str(begun)!r})\ntime.sleep(1000)\n"
+    )
+    entry = {"command": sys.executable, "args": ["-S", str(program)]}
+    (harness.home / "config" / "acp.json").write_text(json.dumps({"agent_servers": {"helper": entry}}))
+    async with harness.client([delegate()], capabilities=PLAIN, mode="full-access") as client:
+        turns = await start(client, harness)
+        id = client.prompt(turns.session, "go")
+        await until_exists(begun)
+        client.cancel(turns.session)
+        assert (await turns.finish(id))["stopReason"] == "cancelled"
+        pid = int(begun.read_text())
+        await client.call("session/close", {"sessionId": turns.session})
+    assert not _runs(pid)
+
+
 async def test_an_agent_that_ignores_the_cancel_is_ended(harness: AgentHarness) -> None:
     helper(
         harness,

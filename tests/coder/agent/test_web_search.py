@@ -163,6 +163,27 @@ async def test_search_of_the_provider(kind: Kind, harness: AgentHarness) -> None
     assert end["usage"]["inputTokens"] == 1020  # that of the search is counted
 
 
+async def test_pages_behind_addresses_of_google_count_by_their_site(harness: AgentHarness) -> None:
+    chunks = [
+        {"web": {"uri": f"https://vertexaisearch.cloud.google.com/{host}", "title": host}}
+        for host in ("docs.a.example", "other.example")
+    ]
+    found = {"candidates": [{"content": {}, "groundingMetadata": {"groundingChunks": chunks}}]}
+    script = [
+        ModelAnswer(ModelToolCall("web_search", {"query": "x", "domains": ["a.example"]})),
+        ModelFault(200, body=json.dumps(found).encode()),
+        ModelAnswer("done"),
+    ]
+    config = '[web]\nsearch = "provider"\n'
+    async with (
+        ModelServer(script) as server,
+        provider_client(harness, server, "google", config, mode="full-access") as client,
+    ):
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "[docs.a.example](https://vertexaisearch" in json.dumps(updates)
+    assert "other.example" not in json.dumps(updates)
+
+
 async def test_refused_search_of_a_provider_is_one_line(harness: AgentHarness) -> None:
     error = {"content": [{"type": "web_search_tool_result", "content": {"error_code": "max_uses_exceeded"}}]}
     script = [

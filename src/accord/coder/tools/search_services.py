@@ -48,6 +48,8 @@ class SearchResult:
     title: str
     url: str
     text: str = ""
+    site: str = ""
+    """The host of the page, if the address only leads to it."""
 
 
 @dataclass(frozen=True, slots=True)

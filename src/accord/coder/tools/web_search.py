@@ -10,7 +10,7 @@ from accord.clock import within
 from accord.coder.bounded_text import wrap_in_tag
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.search_services import SearchAnswer, SearchQuery
+from accord.coder.tools.search_services import SearchAnswer, SearchQuery, SearchResult
 from accord.coder.tools.tool import (
     BadArguments,
     CallSubject,
@@ -89,7 +89,7 @@ def _outcome(service: str, query: SearchQuery, answer: SearchAnswer) -> ToolOutc
     """The cleaned and bounded results, as text for the model and as links for the user."""
     results: list[dict[str, str]] = []
     for one in answer.results:
-        url = _usable_url(one.url, query.domains)
+        url = _usable_url(one, query.domains)
         if url is not None and len(results) < query.count:
             title = one_line(clean_line(one.title), _TITLE_CHARS) or url
             extract = one_line(clean_line(one.text), _EXTRACT_CHARS)
@@ -109,15 +109,16 @@ def _outcome(service: str, query: SearchQuery, answer: SearchAnswer) -> ToolOutc
     return ToolOutcome((TextPart(f"{fenced}\n{note}"),), (Content(TextContent(shown)),), raw)
 
 
-def _usable_url(text: str, domains: Sequence[str]) -> str | None:
+def _usable_url(result: SearchResult, domains: Sequence[str]) -> str | None:
     """An http or https address of one of the domains; None for others, such as `javascript:`."""
-    if len(text) > _URL_CHARS:
+    if len(result.url) > _URL_CHARS:
         return None
     try:
-        url = parse_url(text)
+        url = parse_url(result.url)
     except BadUrl:
         return None
-    if domains and not any(url.host == domain or url.host.endswith(f".{domain}") for domain in domains):
+    host = result.site or url.host
+    if domains and not any(host == domain or host.endswith(f".{domain}") for domain in domains):
         return None
     return str(url)
 
