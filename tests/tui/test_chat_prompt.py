@@ -67,6 +67,7 @@ async def test_files_are_found_by_letters_and_attached(tmp_path: Path) -> None:
     async with running_chat(tmp_path) as chat:
         await chat.wait_ready()
         await chat.type("look at @app")
+        await chat.wait_until(lambda: "Tab complete" in chat.screen)  # the footer follows the list
         await chat.wait_until(lambda: chat.view.prompt.popup.open)
         assert [one.label for one in chat.view.prompt.popup.completions] == ["src/application.py"]
         await chat.pilot.press("enter")

@@ -73,6 +73,9 @@ class CompletionPopup(Widget):
             super().__init__()
             self.index = index
 
+    class Toggled(Message):
+        """The list was opened or closed."""
+
     def __init__(self) -> None:
         super().__init__()
         self.completions: list[Completion] = []
@@ -92,7 +95,10 @@ class CompletionPopup(Widget):
         """Show completions; an empty list closes the popup."""
         if completions != self.completions:
             self.completions, self.selected = completions, 0
+        was_open = self.has_class("open")
         self.set_class(bool(completions), "open")
+        if was_open != bool(completions):
+            self.post_message(self.Toggled())
         self.refresh(layout=True)
 
     def move(self, by: int) -> None:

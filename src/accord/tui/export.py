@@ -167,7 +167,7 @@ def suggested_path(folder: str, name: str) -> str:
 
     if not os.path.isdir(folder):
         folder = os.getcwd()
-    stem = re.sub(r"[^\w.-]+", "-", name.casefold()).strip("-.")[:60] or "session"
+    stem = re.sub(r"[^\w-]+", "-", name.casefold()).strip("-")[:60] or "session"
     path = os.path.join(folder, f"{stem}.md")
     number = 1
     while os.path.exists(path):

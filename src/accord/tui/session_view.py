@@ -16,6 +16,7 @@ from textual.widgets import TextArea
 
 from accord.clock import SYSTEM_CLOCK, Clock
 from accord.tui.chat_types import ChatStart, Draft, DraftQueue
+from accord.tui.completion import CompletionPopup
 from accord.tui.key_footer import KeyFooter, hints_of, key_of
 from accord.tui.prompt_box import Editor, PromptBox
 from accord.tui.screen_display import ScreenDisplay
@@ -289,6 +290,7 @@ class SessionView(Vertical):
         self._footer.refresh()
 
     @on(TextArea.Changed)
+    @on(CompletionPopup.Toggled)
     def _text_changed(self) -> None:
         self._footer.refresh()
 
