@@ -15,6 +15,7 @@ from textual import events
 from accord.errors import UsageError
 from accord.tui import clipboard_picture
 from accord.tui.clipboard_picture import read_picture
+from accord.tui.picture_preview import decode_png, picture_protocol, show_sequence
 
 LINES = "\n".join(f"line {number} of @secret.txt" for number in range(12))
 
@@ -148,6 +149,80 @@ async def test_a_picture_by_path_is_described(tmp_path: Path) -> None:
         await chat.wait_ready()
         await paste(chat, str(tmp_path / "shot.png"))
         await chat.wait_until(lambda: "shot.png (PNG, 20×10" in chat.screen)
+
+
+@pytest.mark.parametrize(
+    ("environ", "protocol"),
+    [
+        ({"TERM": "xterm-kitty"}, "kitty"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "ghostty"}, "kitty"),
+        ({"TERM": "xterm-256color", "TERM_PROGRAM": "WezTerm"}, "iterm2"),
+        ({"TERM": "foot"}, "sixel"),
+        ({"TERM": "xterm-256color"}, ""),
+        ({"TERM": "tmux-256color", "TERM_PROGRAM": "ghostty"}, ""),
+        ({"TERM": "xterm-kitty", "TMUX": "1"}, ""),
+    ],
+)
+def test_the_protocol_of_the_terminal(environ: dict[str, str], protocol: str) -> None:
+    assert picture_protocol(environ) == protocol
+
+
+def test_the_sequences_hold_the_picture() -> None:
+    kitty = show_sequence("kitty", png(80, 40), 40, 8)
+    assert kitty.startswith("\x1b_Ga=T,f=100,")
+    assert "c=32,r=8" in kitty, "the shape is kept"
+    sent = "".join(part.partition(";")[2] for part in kitty.split("\x1b_G")).replace("\x1b\\", "")
+    assert base64.b64decode(sent) == png(80, 40)
+    iterm = show_sequence("iterm2", png(), 40, 8)
+    assert base64.b64decode(iterm.rpartition(":")[2].removesuffix("\x07")) == png()
+    sixel = show_sequence("sixel", png(80, 40), 40, 8)
+    assert sixel.startswith('\x1bPq"1;1;256;128#180;2;100;0;0')
+    assert "#180" + "~" * 256 in sixel, "a band of red"
+    assert show_sequence("sixel", png()[:40], 40, 8) == "", "a broken picture is only described"
+    assert show_sequence("kitty", b"\xff\xd8\xff" + bytes(60), 40, 8) == ""
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3, 4])
+def test_all_filters_of_a_png_are_decoded(kind: int) -> None:
+    rows = [bytes(range(12)), bytes(range(40, 52))]
+    encoded = _filtered(kind, rows)
+    head = struct.pack(">IIBBBBB", 4, 2, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n"
+    for name, body in ((b"IHDR", head), (b"IDAT", zlib.compress(encoded)), (b"IEND", b"")):
+        data += struct.pack(">I", len(body)) + name + body + bytes(4)
+    assert decode_png(data) == rows
+
+
+def _filtered(kind: int, rows: list[bytes]) -> bytes:
+    out, above = b"", bytes(12)
+    for row in rows:
+        out += bytes((kind,))
+        for x, value in enumerate(row):
+            left, corner = (row[x - 3], above[x - 3]) if x >= 3 else (0, 0)
+            up = above[x]
+            guess = left + up - corner
+            nearest = min((left, up, corner), key=lambda one: abs(guess - one))
+            out += bytes(((value - (0, left, up, (left + up) // 2, nearest)[kind]) & 255,))
+        above = row
+    return out
+
+
+async def test_the_picture_is_drawn_above_the_prompt_and_removed_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-kitty")
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.delenv("STY", raising=False)
+    (tmp_path / "shot.png").write_bytes(png(80, 40))
+    written: list[str] = []
+    async with running_chat(tmp_path, size=(80, 40), app={"write": written.append}) as chat:
+        await chat.wait_ready()
+        await paste(chat, str(tmp_path / "shot.png"))
+        await chat.wait_until(lambda: any("a=T,f=100" in text for text in written))
+        assert "shot.png (PNG, 80×40" in chat.screen
+        await chat.pilot.press("backspace")
+        await chat.wait_until(lambda: any("a=d,d=I" in text for text in written))
+        await chat.wait_until(lambda: not chat.view.prompt.query_one("PicturePreview").display)
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")

@@ -118,7 +118,9 @@ class ChatApp(App[int]):
         self._terminal_mode = terminal_mode
         self._start = start
         self._quit_requested = False
-        self._attention = SessionAttention(write or self._write_to_terminal, os.environ)
+        self.write_sequence: Callable[[str], None] = write or self._write_to_terminal
+        """Writes an escape sequence to the terminal."""
+        self._attention = SessionAttention(self.write_sequence, os.environ)
         self._frames: FrameSender | None = None
         self._sets_title = self.settings.terminal_title
         self._tabs: SessionTabs | None = None
@@ -322,6 +324,12 @@ class ChatApp(App[int]):
         if len(text) <= MAX_CLIPBOARD:
             super().copy_to_clipboard(text)
         self.notify(save_copy(text))
+
+    def redraw(self) -> None:
+        """Send all lines to the terminal again."""
+        if self._frames is not None:
+            self._frames.forget_screen()
+        self.refresh()
 
     def _write_to_terminal(self, text: str) -> None:
         """Write an escape sequence to the terminal."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from accord.schema import AvailableCommand
+    from accord.tui.picture_preview import PicturePreview
 
 
 _MAX_PATHS_TEXT: Final = 4_000
@@ -272,6 +273,7 @@ class PromptBox(Vertical):
         self.attachments: list[Attachment] = []
         self.pastes: dict[str, str] = {}
         """What the chips in the text stand for."""
+        self._preview: PicturePreview | None = None
         self._chips = 0
         self._pictures = 0
         self._cwd = cwd
@@ -382,6 +384,22 @@ class PromptBox(Vertical):
         names = self.query_one("#attachments", Static)
         names.update("  ".join(f"⊕ {clean_line(_label(attachment))}" for attachment in self.attachments))
         names.set_class(bool(self.attachments), "some")
+        self._update_preview()
+
+    def _update_preview(self) -> None:
+        """Show the picture that was attached last, in terminals that can."""
+        pictures = [data for attachment in self.attachments if (data := _picture(attachment))]
+        preview = self._preview
+        if preview is None and pictures:
+            from accord.tui.picture_preview import PicturePreview, picture_protocol
+
+            protocol = picture_protocol(os.environ)
+            if not protocol:
+                return
+            preview = self._preview = PicturePreview(protocol)
+            self.query_one("#frame", Vertical).mount(preview, before="#attachments")
+        if preview is not None:
+            preview.show(pictures[-1] if pictures else b"")
 
     def set_hint(self, text: str) -> None:
         """Show a hint on the border."""
@@ -527,6 +545,21 @@ def _label(attachment: Attachment) -> str:
             return attachment.name
     info = picture_info(head)
     return attachment.name if info is None else f"{attachment.name} ({info.describe(size)})"
+
+
+def _picture(attachment: Attachment) -> bytes:
+    """The bytes of an attached picture that can be shown; empty for anything else."""
+    from accord.frontend.attachments import picture_type
+    from accord.tui.picture_preview import MAX_BYTES
+
+    data = attachment.picture
+    if attachment.path:
+        try:
+            with open(attachment.path, "rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError:
+            return b""
+    return data if data and len(data) <= MAX_BYTES and picture_type(data) is not None else b""
 
 
 def _argument_hint(command: "AvailableCommand") -> str:
