@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import websockets
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.cluster.nats_servers import RunningServer
 from tests.gateway.test_gateway_faults import is_alive
@@ -87,19 +88,20 @@ async def _answer_elsewhere_after_a_front_was_killed(
     a: GatewayProcess, b: GatewayProcess, token: str, session_id: str, folder: Path
 ) -> None:
     """The turn and its question outlast the node of the client that began it."""
-    asked = asyncio.Event()
-
-    async def never_answer(request: accord.PermissionRequest) -> None:
-        asked.set()
-        await asyncio.Event().wait()
-
-    async with client(b, token, handlers=accord.ClientHandlers(permissions=never_answer)) as at_b:
-        session = await at_b.load_session(session_id, folder)
-        turn = asyncio.ensure_future(session.ask("ask"))
-        await asyncio.wait_for(asked.wait(), PATIENCE)
+    calls: dict[str, dict[str, Any]] = {
+        "initialize": {"protocolVersion": 1},
+        "session/load": {"sessionId": session_id, "cwd": str(folder), "mcpServers": []},
+        "session/prompt": {"sessionId": session_id, "prompt": [{"type": "text", "text": "ask"}]},
+    }
+    bearer = {"Authorization": f"Bearer {token}"}
+    async with websockets.connect(b.websocket, additional_headers=bearer, proxy=None) as socket:
+        for number, (method, params) in enumerate(calls.items()):
+            call = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            await socket.send(json.dumps(call))
+        async with asyncio.timeout(PATIENCE):
+            while json.loads(await socket.recv()).get("method") != "session/request_permission":
+                pass
         b.signal(signal.SIGKILL)
-        with pytest.raises(ConnectionClosed):
-            await turn
 
     async def allow(request: accord.PermissionRequest) -> str:
         return request.options[0].option_id
@@ -114,7 +116,17 @@ async def _answer_elsewhere_after_a_front_was_killed(
             await anext(events)
 
 
-async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServer, tmp_path: Path) -> None:
+async def list_sessions(at: GatewayProcess, project: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `accord sessions --url` prints, without the time."""
+    words = ["sessions", "--url", at.websocket, "--cwd", str(project)]
+    assert await asyncio.to_thread(main, words) == 0
+    id, _, _, *title = capsys.readouterr().out.split()
+    return " ".join([id, *title])
+
+
+async def test_another_node_goes_on_when_the_owner_is_killed(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     home, prefix, project = tmp_path / "home", server.settings().prefix, tmp_path / "project"
     project.mkdir()
     (project / ".accord-volume").write_text("v1")
@@ -135,6 +147,11 @@ async def test_another_node_goes_on_when_the_owner_is_killed(server: RunningServ
             assert session.state.node == "a"
             with pytest.raises(RpcError, match="node a of the session does not answer: it does not run"):
                 await kill_the_owner_during_a_turn()
+            monkeypatch.setenv("ACCORD_HOME", str(home))
+            monkeypatch.setenv("ACCORD_TOKEN", token)
+            async with asyncio.timeout(PATIENCE):
+                while not (await list_sessions(b, project, capsys)).endswith("(at a, which does not run)"):
+                    pass
             answer = await session.ask("count 3")
             assert answer.text == "0 1 2 "
             assert session.state.node == "b"
@@ -208,12 +225,6 @@ async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_los
         assert await asyncio.to_thread(main, ["cluster", "drain", name, "--cluster", server.url]) == 0
         return capsys.readouterr().out
 
-    async def list_sessions(at: GatewayProcess) -> str:
-        words = ["sessions", "list", "--url", at.websocket, "--cwd", str(project)]
-        assert await asyncio.to_thread(main, words) == 0
-        id, _, _, *title = capsys.readouterr().out.split()
-        return " ".join([id, *title])
-
     monkeypatch.setenv("ACCORD_TOKEN", token)
     with node(server, home, prefix, "b", **shared) as b:
         async with client(b, token) as at_b:
@@ -222,7 +233,7 @@ async def test_two_nodes_are_restarted_one_after_the_other_and_no_session_is_los
                     first = await at_a.new_session(project)
                     await first.ask("count 3")
                 session = await at_b.load_session(first.id, project)
-                assert await list_sessions(b) == f"{first.id} count 3 (at a)"
+                assert await list_sessions(b, project, capsys) == f"{first.id} count 3 (at a)"
                 assert "Node a has given its sessions up" in await drain("a")
                 a.signal(signal.SIGTERM)
                 a.wait_for("the gateway has stopped")
