@@ -301,6 +301,26 @@ async def test_project_hooks_run_only_once_trusted(harness: AgentHarness, name: 
     assert (harness.project / "hook.log").read_text() == "ran\n"
 
 
+async def test_a_script_that_the_agent_changed_is_not_run(harness: AgentHarness) -> None:
+    script = harness.project / "check.sh"
+    script.write_text("exit 0\n")
+    user_hooks(harness, PreToolUse="sh $CLAUDE_PROJECT_DIR/check.sh")
+    evil = "touch ran-outside\n"
+    model = ScriptedModel(
+        [use("write_file", path="check.sh", content=evil)], [use("bash", command="touch made")]
+    )
+    model.script.insert(0, [use("read_file", path="check.sh")])
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        question = await client.asked("session/request_permission")
+        assert "its script check.sh has changed" in json.dumps(question)
+        choose(client, question, "reject_once")
+        await client.turn_of(prompt)
+        notices = json.dumps(client.updates_of("notice"))
+    assert "check.sh has changed since the session began, so it was not run" in notices
+    assert sorted(file.name for file in harness.project.iterdir()) == ["check.sh"]
+
+
 async def test_settings_without_hooks_ask_nothing(harness: AgentHarness) -> None:
     (harness.project / ".claude").mkdir()
     (harness.project / ".claude" / "settings.json").write_text('{"model": "x"}')

@@ -1,7 +1,11 @@
 """Runs one hook and reads its answer: exit code, stderr, and the JSON on stdout."""
 
+import hashlib
+import os
+import re
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import msgspec
@@ -23,6 +27,9 @@ _EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0}
 _END_SECONDS: Final = 3.0
 """The longest time for a hook at the end of a session."""
 _BLOCKED: Final = 2
+_PROJECT_VARIABLE: Final = re.compile(
+    r"\$(?:\{(?:CLAUDE|ACCORD)_PROJECT_DIR\}|(?:CLAUDE|ACCORD)_PROJECT_DIR\b)"
+)
 _TEXT_IS_CONTEXT: Final = ("UserPromptSubmit", "SessionStart", "PreCompact")
 
 
@@ -44,6 +51,42 @@ class HookAnswer:
     """A line for the user."""
     failure: str = ""
     """Why the hook did not work, for the user."""
+
+
+def scripts_of(hook: Hook, cwd: str) -> dict[str, bytes]:
+    """The digests of the files of the project that a hook's command names. Missing files count as empty."""
+    if hook.args is not None:
+        words = [hook.command, *hook.args]
+    else:
+        try:
+            words = shlex.split(hook.command)
+        except ValueError:
+            words = hook.command.split()
+    found: dict[str, bytes] = {}
+    for word in words:
+        path = os.path.realpath(os.path.join(cwd, _PROJECT_VARIABLE.sub(lambda _: cwd, word)))
+        is_inside = path.startswith(os.path.realpath(cwd) + os.sep)
+        if is_inside and "\0" not in path and (os.sep in word or os.path.isfile(path)):
+            found[path] = script_digest(path)
+    return found
+
+
+def script_digest(path: str) -> bytes:
+    """The digest of a file; that of no bytes if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except (OSError, ValueError):
+        return hashlib.sha256().digest()
+
+
+def changed_script(hook: Hook, path: str, cwd: str) -> HookAnswer:
+    """The answer in place of a hook whose script has changed: the agent may have changed it."""
+    name = one_line(os.path.relpath(path, os.path.realpath(cwd)), 200)
+    answer = _failure(hook, f"{name} has changed since the session began, so it was not run")
+    if hook.event == "PreToolUse":
+        return replace(answer, permission="ask", reason=f"its script {name} has changed")
+    return answer
 
 
 async def run_hook(

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from accord.clock import Clock
-from accord.coder.hooks.hook_command import HookAnswer, Permission, run_hook
+from accord.coder.hooks.hook_command import (
+    HookAnswer,
+    Permission,
+    changed_script,
+    run_hook,
+    script_digest,
+    scripts_of,
+)
 from accord.coder.hooks.hook_config import TOOL_NAMES, Event, Hook, HookSet
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
@@ -73,7 +80,9 @@ class SessionHooks:
     """Runs the hooks of one session."""
 
     def __init__(self, hooks: HookSet, environment: HookEnvironment) -> None:
+        """Reads the scripts of the project that the hooks name: call it in a thread."""
         self._hooks = hooks
+        self._scripts = {id(hook): scripts_of(hook, environment.cwd) for hook in hooks.hooks}
         self._environment = environment
         self._shell = shutil.which("bash") or "/bin/sh"
         self._used: set[int] = set()
@@ -223,9 +232,16 @@ class SessionHooks:
             "CLAUDE_PROJECT_DIR": environment.cwd,
             "ACCORD_PROJECT_DIR": environment.cwd,
         }
+        if (changed := await asyncio.to_thread(self._changed_script, hook)) is not None:
+            return changed_script(hook, changed, environment.cwd)
         return await run_hook(
             hook, payload, cwd=environment.cwd, shell=self._shell, env=variables, clock=environment.clock
         )
+
+    def _changed_script(self, hook: Hook) -> str | None:
+        """The script of a hook that is not as it was: what the agent writes must stay in the sandbox."""
+        known = self._scripts[id(hook)]
+        return next((path for path, digest in known.items() if script_digest(path) != digest), None)
 
 
 def _combined(answers: Sequence[HookAnswer]) -> HookAnswer:

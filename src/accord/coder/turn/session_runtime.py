@@ -493,8 +493,7 @@ class SessionRuntime:
         project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=purposes)
         await ask_trust(project, trust_asker(turn), clock=self.session.clock)
         self.project = project  # set last: if the turn is canceled at the question, the next turn asks again
-        rules = project.rules()
-        if rules is not None:
+        if (rules := project.rules()) is not None:
             self.gate.policy = Policy(self.gate.policy.user, rules)
             self.gate.reconsider()
         for line in project.warnings():
@@ -543,7 +542,7 @@ class SessionRuntime:
                 variables=telemetry.environment,
                 source="resume" if self._is_resumed else "startup",
             )
-            self.hooks = SessionHooks(found, environment)
+            self.hooks = await asyncio.to_thread(SessionHooks, found, environment)
 
     async def report_sandbox(self) -> None:
         """Report the sandbox: to a client that shows notices, else once on stderr."""
@@ -582,8 +581,7 @@ class SessionRuntime:
         self._reported_search = problem
 
     async def _wait_for_servers(self, prompt: str) -> None:
-        servers = self.session.mcp
-        if servers is not None:
+        if (servers := self.session.mcp) is not None:
             await servers.wait_started(self.session.resources.config.mcp.start_seconds, prompt)
 
     async def aclose(self) -> None:
