@@ -69,7 +69,7 @@ _FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "s
 _CHUNK_LINE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
     rb'"update":\{"sessionUpdate":"(agent_message|agent_thought)_chunk",'
-    rb'"content":\{"type":"text","text":"(?:[^"\\]|\\.)*"\},"messageId":"([^"\\]+)"\}\}\}'
+    rb'"content":\{"type":"text","text":"[^"\\]*(?:\\.[^"\\]*)*"\},"messageId":"([^"\\]+)"\}\}\}'
 )
 """A chunk that is the same in both versions. Nothing else passes unread."""
 _CHUNKS: Final[dict[bytes, type]] = {
@@ -98,6 +98,8 @@ class AgentProtocolV2:
         self._answers: dict[Any, Answer] = {}  # what to do with the agent's responses, by id
         self._questions: dict[Any, SessionV2 | None] = {}  # the agent's open requests, by id
         self._count = 0
+        self._latest_chunk: tuple[Any, ...] = ()
+        """The session, kind and id of the chunk that was sent last; () after anything else."""
         self._requests: dict[str, Callable[[Any, Envelope], None]] = {
             "auth/login": self._login,
             "auth/logout": self._logout,
@@ -116,6 +118,7 @@ class AgentProtocolV2:
 
     def receive(self, frame: Frame) -> None:
         """Handle a frame of the client."""
+        self._latest_chunk = ()
         if isinstance(frame, bytes) and frame[:1] == b"[":
             self._refuse(None, InvalidRequest("JSON-RPC batches are not supported"))
             return
@@ -174,9 +177,10 @@ class AgentProtocolV2:
     def send(self, frame: bytes) -> None:
         """Handle a frame of the agent."""
         chunk = _CHUNK_LINE.fullmatch(frame)
-        if chunk is not None and self._is_plain(chunk):
+        if chunk is not None and (chunk.groups() == self._latest_chunk or self._is_plain(chunk)):
             self._transport.transmit(frame)
             return
+        self._latest_chunk = ()
         envelope = parse_envelope(frame)
         method = envelope.method
         if method is UNSET:
@@ -486,6 +490,7 @@ class AgentProtocolV2:
             return False
         session.insert()
         session.ids.of(_CHUNKS[chunk[2]], chunk[3].decode())
+        self._latest_chunk = chunk.groups()
         return True
 
     def _ask_permission(self, envelope: Envelope) -> None:

@@ -70,7 +70,7 @@ from accord.wire.envelope import (
 from accord.wire.translation import TranslatingTransport
 from accord.wire.transport import Frame
 
-_TEXT: Final = rb'"content":\{"type":"text","text":"(?:[^"\\]|\\.)*"\}'
+_TEXT: Final = rb'"content":\{"type":"text","text":"[^"\\]*(?:\\.[^"\\]*)*"\}'
 _CHUNK_LINE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
     rb'"update":\{"sessionUpdate":"agent_(message|thought)_chunk",'
@@ -122,6 +122,7 @@ class ClientProtocolV2:
         self._sessions: dict[str, AgentSessionV2] = {}
         self._answers: dict[Any, Answer] = {}
         self._count = 0
+        self._latest_chunk: tuple[Any, ...] = ()  # the session, kind and id of a chunk that passed unread
         self._requests: dict[str, Callable[[Any, Raw], None]] = {
             "authenticate": lambda id, params: self._forward(id, "auth/login", params),
             "logout": lambda id, params: self._forward(id, "auth/logout", params),
@@ -146,8 +147,10 @@ class ClientProtocolV2:
             return
         chunk = _CHUNK_LINE.fullmatch(frame)
         if chunk is not None:
-            id = (chunk[3] or chunk[4]).decode()
-            self._session(chunk[1].decode()).messages.add((_KINDS[chunk[2]], id))
+            if chunk.groups() != self._latest_chunk:
+                self._latest_chunk = chunk.groups()
+                id = (chunk[3] or chunk[4]).decode()
+                self._session(chunk[1].decode()).messages.add((_KINDS[chunk[2]], id))
             self._transport.deliver(frame)
             return
         if frame[:1] == b"[":
@@ -301,6 +304,7 @@ class ClientProtocolV2:
         request = _opening(v2.ResumeSessionRequest, decode(LoadSessionRequest, params))
         request.replay_from = v2.ReplayFromStart()
         self._session(request.session_id).forget()
+        self._latest_chunk = ()
         self._reopen(id, request, LoadSessionResponse)
 
     def _resume(self, id: Any, params: Raw) -> None:

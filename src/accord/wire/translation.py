@@ -5,6 +5,7 @@ every frame of both directions and passes on what the other side understands. Im
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
@@ -31,6 +32,8 @@ class TranslatingTransport:
 
     def __init__(self, transport: Transport) -> None:
         self.transport: Transport = transport
+        self.transmit: Callable[[bytes], None] = transport.send
+        """Sends a frame to the peer."""
         self.translator: Translator | None = None
         self.takes_events: bool = False
         """Whether the translator understands the events of `accord.session` in place of updates."""
@@ -49,10 +52,6 @@ class TranslatingTransport:
         if not self._collecting and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush_scheduled)
-
-    def transmit(self, frame: bytes) -> None:
-        """Send a frame to the peer."""
-        self.transport.send(frame)
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
