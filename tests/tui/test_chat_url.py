@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
-from tests.tui.chat import DEMO_AGENT, Chat, running_chat
+from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 from tests.tui.test_chat_command import terminal
 
 from accord.cli.chat_command import chat_start, read_arguments
@@ -28,10 +28,10 @@ def gateway(tmp_path: Path) -> Generator[GatewayProcess]:
         yield running
 
 
-def write_servers(home: Path) -> None:
-    """Configure the demo agent as the default agent of a gateway."""
+def write_servers(home: Path, program: str = DEMO_AGENT[1]) -> None:
+    """Configure an agent as the default agent of a gateway."""
     (home / "config").mkdir(parents=True)
-    servers = {"demo": {"command": sys.executable, "args": [DEMO_AGENT[1]]}}
+    servers = {"demo": {"command": sys.executable, "args": [program]}}
     (home / "config" / "acp.json").write_text(json.dumps({"agent_servers": servers, "defaultAgent": "demo"}))
 
 
@@ -161,3 +161,23 @@ def test_wrong_usage_is_refused_without_the_token(words: list[str], why: str) ->
 def test_a_remote_folder_does_not_need_to_exist_here() -> None:
     arguments = read_arguments(["--url", "ws://box/", "--cwd", "/not/on this/machine"])
     assert chat_start(arguments).cwd == "/not/on this/machine"
+
+
+async def test_the_dashboard_shows_what_other_sessions_of_the_gateway_wait_for(tmp_path: Path) -> None:
+    home, folder = tmp_path / "gateway", tmp_path / "project"
+    folder.mkdir()
+    write_servers(home, KEEPER[1])
+    with running_gateway(home) as gateway:
+        url = f"ws://127.0.0.1:{gateway.port}/acp#token={gateway.token}"
+        async with running_chat_at(url, folder) as asking:  # type: ignore[attr-defined]
+            await asking.wait_ready()
+            await asking.send("ask")
+            await asking.wait_for_dialog()
+            async with running_chat_at(url, folder) as chat:  # type: ignore[attr-defined]
+                await chat.wait_ready()
+                await chat.pilot.press("alt+d")
+                await chat.wait_until(lambda: "At the gateway" in chat.screen)
+                await chat.wait_until(lambda: "waits for an answer: run the tests" in chat.screen)
+                await chat.pilot.press("down", "enter")
+                await chat.wait_until(lambda: len(chat.app.screen_stack) == 1)
+                await chat.wait_for_dialog()  # the question is shown here, too

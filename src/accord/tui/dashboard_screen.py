@@ -44,6 +44,8 @@ class Elsewhere(NamedTuple):
     title: str
     waits_for: str
     where: str
+    opener: Any = None
+    """The tab whose agent can open the session here; None if it runs in another program."""
 
 
 class DashboardScreen(ListScreen):
@@ -116,8 +118,8 @@ class DashboardScreen(ListScreen):
             self.dismiss(None)
             self._chat.tabs.show(value)
             return
-        view = next((view for view in self._chat.views if agent_of(view) == value.agent), None)
-        if view is None or view.start.remote is None:
+        view = value.opener
+        if view is None:
             self.show_message(f"{value.where}: it can be opened here when it has ended there", bad=True)
             return
         self.dismiss(None)
@@ -226,6 +228,9 @@ async def _at_gateway(view: "SessionView") -> list[Elsewhere]:
         inbox = await agent.request("_accord/inbox", {})
     except AccordError:
         return []  # a remote agent without a gateway
+    own_id = session_id_of(view)
+    entries = answer.get("sessions", ())
+    own_agent = next((entry["agent"] for entry in entries if entry["sessionId"] == own_id), None)
     asked = {item["sessionId"]: _inbox_text(item) for item in inbox.get("items", ()) if "sessionId" in item}
     return [
         Elsewhere(
@@ -234,10 +239,11 @@ async def _at_gateway(view: "SessionView") -> list[Elsewhere]:
             str(entry["cwd"]),
             one_line(clean_line(str(entry.get("title", ""))), 120),
             asked.get(entry["sessionId"]) or _STATES.get(entry["state"], ""),
-            "At the gateway",
+            "At the gateway" if entry["agent"] == own_agent else f"At the gateway, agent {entry['agent']}",
+            view if own_agent in (None, entry["agent"]) else None,
         )
-        for entry in answer.get("sessions", ())
-        if entry.get("state") in _STATES
+        for entry in entries
+        if entry.get("state") in _STATES and entry["sessionId"] != own_id
     ]
 
 

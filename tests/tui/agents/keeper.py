@@ -101,7 +101,7 @@ def serve(message: dict[str, Any]) -> None:
             }
             demo_agent.send({"id": id, "result": result})
         case "session/new":
-            demo_agent.SESSION = f"k{os.getpid()}"
+            demo_agent.SESSION = f"k{os.getpid()}{'' if demo_agent.SESSION == 's1' else '9'}"
             demo_agent.send({"id": id, "result": {"sessionId": demo_agent.SESSION, "configOptions": options}})
         case "session/load":
             demo_agent.SESSION = params["sessionId"]
