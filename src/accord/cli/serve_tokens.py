@@ -303,7 +303,7 @@ def _token_json(token: Token, used: float | None) -> dict[str, object]:
         "folders": token.folders,
         "readOnly": token.read_only,
         "allowMcp": token.rights().may_add_mcp_servers,
-        "session": token.session or None,
+        **({"session": token.session} if token.session else {}),
     }
 
 
