@@ -12,6 +12,7 @@ import accord
 from accord import Agent, Turn
 from accord.client import ClientOptions, RemoteAgent, allow_all, connect_transport
 from accord.client.handlers import ClientHandlers
+from accord.client.version_request import requesting
 from accord.errors import HandshakeFailed, RpcError
 from accord.schema import Diff, PlanEntry, SessionMode, SessionModeState
 from accord.session import StateChanged, TerminalChanged, ToolCallChanged
@@ -329,3 +330,35 @@ async def test_both_versions_give_the_same_events_and_the_same_state() -> None:
 
 def test_the_events_of_version_2_are_public() -> None:
     assert all(name.__doc__ for name in (StateChanged, TerminalChanged, ToolCallChanged))
+
+
+async def test_a_client_without_events_gets_only_what_version_1_has() -> None:
+    """As the gateway uses an agent in version 2."""
+    ours, theirs = memory_pair()
+    raw = RawAgentV2(theirs)
+    pending = connect_transport(requesting(ours, only=True, events=False))
+
+    async def connect() -> RemoteAgent:
+        return await pending
+
+    connecting = asyncio.create_task(connect())
+    session = await open_session(raw, connecting)
+    running = asyncio.create_task(session.ask("hi"))
+    raw.reply(await raw.next("session/prompt"), {"messageId": "u1"})
+    raw.state("running")
+    raw.update("user_message", messageId="u1", content=[chunk("hi, changed by a hook")])
+    raw.update("agent_message_chunk", messageId="a1", content=chunk("hello"))
+    raw.update("tool_call_update", toolCallId="c", title="Build", status="in_progress")
+    raw.update("tool_call_content_chunk", toolCallId="c", content={"type": "terminal", "terminalId": "t"})
+    raw.update("tool_call_content_chunk", toolCallId="c", content={"type": "content", "content": chunk("x")})
+    raw.update("terminal_output_chunk", terminalId="t", data="b2sK")
+    raw.update("terminal_update", terminalId="t", exitStatus={"exitCode": 0})
+    raw.update("tool_call_update", toolCallId="c", status="completed")
+    raw.state("idle", stopReason="end_turn", background=[])
+    assert (await running).text == "hello"
+    state = session.state
+    assert [message.text for message in state.messages] == ["hi", "hello"]
+    assert "ok" in state.tool_calls["c"].text
+    assert state.tool_calls["c"].text.endswith("x")
+    assert (state.tool_calls["c"].status, state.terminals, state.background) == ("completed", {}, [])
+    await connecting.result().aclose()

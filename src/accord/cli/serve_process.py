@@ -322,7 +322,12 @@ def agent_source(agent: ConfiguredAgent) -> AgentSource:
     home = os.path.expanduser("~")
 
     async def start(on_stderr: Callable[[str], None]) -> Transport:
-        return await agent.launch(home).start(on_stderr, DEFAULT_LIMIT)
+        transport: Transport = await agent.launch(home).start(on_stderr, DEFAULT_LIMIT)
+        if agent.protocol in (None, 1):
+            return transport
+        from accord.client.version_request import requesting
+
+        return requesting(transport, only=agent.protocol == 2, events=False)
 
     source = AgentSource(
         name=agent.name,

@@ -50,13 +50,15 @@ from accord.session.events import (
     MessageChanged,
     MessageChunk,
     PlanChanged,
+    TerminalChanged,
     ToolCallChanged,
 )
 from accord.session.history_items import MessageKind
 from accord.session.protocol_v1 import updates_of
 from accord.session.protocol_v2 import commands_v1, events_of
 from accord.session.requests_v2 import permission_request_v1, servers_v2
-from accord.session.tool_calls import ToolCallState
+from accord.session.state import SessionState
+from accord.session.tool_calls import ToolCallState, without_terminals
 from accord.wire.envelope import (
     ABSENT,
     Envelope,
@@ -104,6 +106,10 @@ class AgentSessionV2:
     def __init__(self) -> None:
         self.prompts: list[SentPrompt] = []
         self.options: list[SessionConfigOption] = []
+        self.state: SessionState = SessionState()
+        """What the agent said, for a client that takes no events."""
+        self.own_messages: set[str] = set()
+        """The user messages that are prompts of the client, which knows them."""
         self.messages: set[tuple[MessageKind, str]] = set()
         self.calls: set[str] = set()
 
@@ -116,8 +122,10 @@ class AgentSessionV2:
 class ClientProtocolV2:
     """Translates between an agent in version 2 and a client in version 1."""
 
-    def __init__(self, transport: TranslatingTransport) -> None:
-        transport.takes_events = True
+    def __init__(self, transport: TranslatingTransport, *, events: bool = True) -> None:
+        """Without `events`, the client gets only what version 1 has."""
+        transport.takes_events = events
+        self._events = events
         self._transport = transport
         self._sessions: dict[str, AgentSessionV2] = {}
         self._answers: dict[Any, Answer] = {}
@@ -414,6 +422,7 @@ class ClientProtocolV2:
                 return
             if not prompt.message_id:
                 prompt.message_id = message_id
+                session.own_messages.add(message_id)
                 return
 
     def _idle(self, session: AgentSessionV2, update: v2.SessionStateUpdate) -> None:
@@ -455,6 +464,8 @@ class ClientProtocolV2:
 
     def _inner_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
         """An event as updates of version 1, or as itself if they cannot express it."""
+        if not self._events:
+            return self._plain_updates(session, event)
         match event:
             case MessageChanged():
                 return self._message(session, event)
@@ -467,6 +478,33 @@ class ClientProtocolV2:
                 return [event]
             case _:
                 return [event]
+
+    def _plain_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
+        """An event as updates of version 1. What they cannot say is left out, or becomes text."""
+        state = session.state
+        if isinstance(event, MessageChanged | MessageChunk):
+            known = isinstance(event, MessageChanged) and (event.kind, event.message_id) in session.messages
+            updates = self._message(session, event) if isinstance(event, MessageChanged) else [event]
+            if isinstance(event, MessageChunk):
+                self._note_message(session, event)
+            return [] if known or event.message_id in session.own_messages else updates
+        event = state.apply(event)
+        if isinstance(event, TerminalChanged):
+            if not event.exit:
+                return []
+            shown = [call for call in state.tool_calls.values() if event.terminal_id in call.terminal_ids]
+            updates = [ToolCallChange(call.tool_call_id, content=list(call.content)) for call in shown]
+        else:
+            updates = list(updates_of(event))
+
+        def output_of(terminal_id: str) -> str | None:
+            terminal = state.terminals.get(terminal_id)
+            return None if terminal is None else terminal.text
+
+        return [
+            without_terminals(update, output_of) if isinstance(update, ToolCall | ToolCallChange) else update
+            for update in updates
+        ]
 
     def _note_message(self, session: AgentSessionV2, chunk: MessageChunk) -> None:
         kind = _CHUNK_KINDS[str(type(chunk).__struct_config__.tag)]

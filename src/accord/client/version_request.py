@@ -29,8 +29,9 @@ VERSION: Final = 2
 class VersionRequest:
     """Turns `initialize` into one for version 2, and puts the translator of the answered version in place."""
 
-    def __init__(self, transport: TranslatingTransport, *, only: bool) -> None:
-        """`only` refuses an agent that answers another version."""
+    def __init__(self, transport: TranslatingTransport, *, only: bool, events: bool) -> None:
+        """`only` refuses an agent that answers another version. See `ClientProtocolV2` for `events`."""
+        self._events = events
         self._transport = transport
         self._only = only
         self._id: Any = None
@@ -61,7 +62,7 @@ class VersionRequest:
             version = _version(envelope)
             if version == VERSION:
                 response = decode(v2.InitializeResponse, envelope.result)
-                self._transport.translator = ClientProtocolV2(self._transport)
+                self._transport.translator = ClientProtocolV2(self._transport, events=self._events)
                 self._transport.deliver(encode(Success(self._id, initialize_response_v1(response))))
                 return
         except Mismatch as error:
@@ -97,8 +98,11 @@ def _version(envelope: Envelope) -> int:
     return version if isinstance(version, int) else 1
 
 
-def requesting(transport: Transport, *, only: bool) -> TranslatingTransport:
-    """Return the transport of a client that asks for version 2."""
+def requesting(transport: Transport, *, only: bool, events: bool = True) -> TranslatingTransport:
+    """Return the transport of a client that asks for version 2.
+
+    Without `events`, the client gets only what version 1 has.
+    """
     translating = TranslatingTransport(transport)
-    translating.translator = VersionRequest(translating, only=only)
+    translating.translator = VersionRequest(translating, only=only, events=events)
     return translating

@@ -106,6 +106,12 @@ class TranslatingTransport:
     async def aclose(self) -> None:
         await self.transport.aclose()
 
+    def kill(self) -> None:
+        """Kill the process at the other end, if there is one."""
+        kill: Callable[[], None] | None = getattr(self.transport, "kill", None)
+        if kill is not None:
+            kill()
+
     def _flush_scheduled(self) -> None:
         self._scheduled = False
         self._flush()
