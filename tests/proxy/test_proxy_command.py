@@ -66,7 +66,7 @@ def test_the_example_is_short_and_runs_as_a_program_and_as_a_middleware() -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--", "agent"], "missing middleware; use `accord proxy --use MODULE:NAME -- COMMAND ...`"),
+        (["--", "agent"], "missing middleware; use `accord proxy --use MODULE:NAME -- COMMAND ...`, or"),
         (["--use", "shout", "--", "x"], "--use shout: write MODULE:NAME or FILE.py:NAME"),
         (
             ["--use", "no_such:Shout", "--", "x"],

@@ -6,6 +6,7 @@ Keep heavy imports out: it runs between a client and its agent and delays the st
 import importlib
 import importlib.util
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -35,10 +36,21 @@ def main(arguments: Sequence[str]) -> int:
     if extra_words:
         hint = quoted_command(extra_words)
         raise UsageError(f"unknown arguments {hint}; put the agent's command after `--`")
-    if not options.use:
-        raise UsageError("missing middleware; use `accord proxy --use MODULE:NAME -- COMMAND ...`")
+    if options.use and options.part:
+        raise UsageError("--use and --part cannot be combined; run the middlewares as a part of their own")
+    if not (options.use or options.part):
+        raise UsageError(
+            "missing middleware; use `accord proxy --use MODULE:NAME -- COMMAND ...`, or for proxies that "
+            "are programs `accord proxy --part PROXY -- COMMAND ...`"
+        )
+    if options.in_chain and (command or options.agent or options.part):
+        raise UsageError("--in-chain takes no agent: the conductor that starts this proxy connects it")
     env = read_env(options.env)
     middlewares = [load_middleware(name) for name in options.use]
+    if options.in_chain:
+        from accord.proxy import run_proxy
+
+        return run_proxy(*middlewares)
 
     from accord.cli.agent_choice import choose_agent
     from accord.frontend.agent_config.project_trust import refuse
@@ -48,6 +60,11 @@ def main(arguments: Sequence[str]) -> int:
     # The client is on stdin: the user cannot be asked.
     agent = choose_agent(options.agent, command, cwd, trust=options.trust, ask_trust=refuse, env=env)
     launch = agent.launch(cwd)
+    if options.part:
+        from accord.proxy import run_chain
+
+        parts = [shlex.split(part) for part in options.part]
+        return run_chain(*parts, agent=launch.command, cwd=launch.cwd, env=launch.env)
     return run_proxy(*middlewares, command=launch.command, cwd=launch.cwd, env=launch.env)
 
 
@@ -59,9 +76,15 @@ def parser() -> Parser:
         "what no middleware handles passes unchanged. The exit code is the agent's.",
     )
     parser.usage = (
-        "accord proxy --use MODULE:NAME [--use ...] [--env NAME[=VALUE]] [-a NAME | -- COMMAND ...]"
+        "accord proxy (--use MODULE:NAME | --part COMMAND) ... [OPTIONS] [-a NAME | -- COMMAND ...]"
     )
     parser.option("--use MODULE:NAME", f"{_USE_HELP}to the client", repeat=True)
+    parser.option(
+        "--part COMMAND",
+        "start this proxy, a program with `--in-chain`; repeatable, the first is next to the client",
+        repeat=True,
+    )
+    parser.option("--in-chain", "be a part of a chain: the program that starts this proxy connects the agent")
     parser.option("-a --agent NAME", "configured agent (default: the one of `accord run`)")
     add_env_option(parser)
     add_trust_option(parser)

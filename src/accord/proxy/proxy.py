@@ -47,9 +47,9 @@ from accord.wire.transport import Frame, OversizedFrame, Transport, TransportEnd
 
 LOG: Final = logging.getLogger("accord.proxy")
 
-_AGENT_TIMEOUTS: Final = StopTimeouts(leave=10.0)
+AGENT_TIMEOUTS: Final = StopTimeouts(leave=10.0)
 """Agents may finish their last answers after the client has closed its side."""
-_FLUSH_SECONDS: Final = 600.0
+FLUSH_SECONDS: Final = 600.0
 """How long a slow client may read what an agent wrote before it ended."""
 _HOOK_SECONDS: Final = 5.0
 """How long hooks may run after the agent has ended."""
@@ -77,19 +77,24 @@ _decode_method = json.Decoder(_MethodOnly).decode
 
 def run_proxy(
     *middlewares: Middleware,
-    command: Sequence[str],
+    command: Sequence[str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str | None] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> int:
     """Start an agent and be its proxy on stdin and stdout. Returns its exit code. Raises NeverStarted.
 
-    The first middleware is next to the client. `env` changes the environment of the agent; None removes a
-    variable. `report` gets failures of middlewares, one line each; by default they go to stderr.
+    Without a command, be a part of a chain: a conductor starts this program and connects the agent with
+    `proxy/successor`. The first middleware is next to the client. `env` changes the environment of the
+    agent; None removes a variable. `report` gets failures of middlewares, one line each; by default they go
+    to stderr.
     """
+    client = StdioTransport(flush=FLUSH_SECONDS)
+    if command is None:
+        asyncio.run(_run_in_chain(client, middlewares, report or _print_report))
+        return 0
     if not command:
-        raise UsageError("run_proxy needs the agent's command")
-    client = StdioTransport(flush=_FLUSH_SECONDS)
+        raise UsageError("run_proxy needs the agent's command, or None to be a part of a chain")
     return asyncio.run(_run(client, middlewares, list(command), cwd, env, report or _print_report))
 
 
@@ -101,7 +106,7 @@ async def _run(
     env: Mapping[str, str | None] | None,
     report: Callable[[str], None],
 ) -> int:
-    agent = await spawn(command, cwd=cwd, env=env, on_stderr=_print_line, timeouts=_AGENT_TIMEOUTS)
+    agent = await spawn(command, cwd=cwd, env=env, on_stderr=print_line, timeouts=AGENT_TIMEOUTS)
     running = asyncio.ensure_future(Proxy(client, agent, middlewares, report=report).run())
 
     def stop() -> None:
@@ -113,6 +118,15 @@ async def _run(
         running.result()
     exit = agent.tree.exit
     return 1 if exit is None else exit_like(exit)
+
+
+async def _run_in_chain(
+    conductor: Transport, middlewares: Sequence[Middleware], report: Callable[[str], None]
+) -> None:
+    from accord.proxy.chain import ChainLink  # on first use: most proxies start their agent
+
+    link = ChainLink(conductor)
+    await Proxy(link.client, link.agent, middlewares, report=report).run()
 
 
 class Proxy:
@@ -494,9 +508,9 @@ def _encoded(method: str, message: Request | Notification) -> bytes:
 
 
 def _print_report(text: str) -> None:
-    _print_line(f"accord proxy: {text}")
+    print_line(f"accord proxy: {text}")
 
 
-def _print_line(line: str) -> None:
+def print_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

@@ -161,6 +161,7 @@ _accord() {
         'accord trace stats --since') return ;;
         'accord trace stats --until') return ;;
         'accord proxy --use') return ;;
+        'accord proxy --part') return ;;
         'accord proxy -a'|'accord proxy --agent') return ;;
         'accord proxy --env') return ;;
         'accord agents list --cwd') _accord_paths -d; return ;;
@@ -267,7 +268,7 @@ _accord() {
         'accord trace show') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --full --follow -f --width --json --html'; else _accord_paths -f; fi ;;
         'accord trace replay') if [[ $cur == -* ]]; then _accord_words '-h --help --run --ignore --report --speed --patience --as-client --cwd --env --timeout'; else _accord_paths -f; fi ;;
         'accord trace stats') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --json'; else _accord_paths -f; fi ;;
-        'accord proxy') if [[ $cur == -* ]]; then _accord_words '-h --help --use -a --agent --env --trust'; else :; fi ;;
+        'accord proxy') if [[ $cur == -* ]]; then _accord_words '-h --help --use --part --in-chain -a --agent --env --trust'; else :; fi ;;
         'accord agents') _accord_words 'list show add remove install update import trust schema login logout setup' ;;
         'accord agents list') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json --registry --trust'; else :; fi ;;
         'accord agents show') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json --trust'; else _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;

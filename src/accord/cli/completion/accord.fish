@@ -261,6 +261,8 @@ complete -c accord -n '__accord_at \'accord trace stats\'' -l json -d 'print one
 complete -c accord -n '__accord_at \'accord trace stats\'' -F
 complete -c accord -n '__accord_at \'accord proxy\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord proxy\'' -l use -x -d 'middleware, as package.module:Name or path/to/file.py:Name; repeatable, the first is next to the client'
+complete -c accord -n '__accord_at \'accord proxy\'' -l part -x -d 'start this proxy, a program with `--in-chain`; repeatable, the first is next to the client'
+complete -c accord -n '__accord_at \'accord proxy\'' -l in-chain -d 'be a part of a chain: the program that starts this proxy connects the agent'
 complete -c accord -n '__accord_at \'accord proxy\'' -s a -l agent -x -d 'configured agent (default: the one of `accord run`)'
 complete -c accord -n '__accord_at \'accord proxy\'' -l env -x -d 'environment variable for the agent; NAME alone passes your own value on; repeatable'
 complete -c accord -n '__accord_at \'accord proxy\'' -l trust -d 'trust the project\'s acp.json, for this run only'

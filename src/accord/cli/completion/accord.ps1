@@ -341,6 +341,8 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--use' = 'middleware, as package.module:Name or path/to/file.py:Name; repeatable, the first is next to the client'
+            '--part' = 'start this proxy, a program with `--in-chain`; repeatable, the first is next to the client'
+            '--in-chain' = 'be a part of a chain: the program that starts this proxy connects the agent'
             '-a' = 'configured agent (default: the one of `accord run`)'
             '--agent' = 'configured agent (default: the one of `accord run`)'
             '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
@@ -765,6 +767,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord trace stats --until' = @('<>')
         'accord trace stats' = @('<file>')
         'accord proxy --use' = @('<>')
+        'accord proxy --part' = @('<>')
         'accord proxy -a' = @('<>')
         'accord proxy --agent' = @('<>')
         'accord proxy --env' = @('<>')
