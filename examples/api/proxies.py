@@ -6,7 +6,7 @@ from typing import Any
 
 import accord
 from accord.errors import UsageError
-from accord.proxy import CallNext, Middleware, Peers, Proxy, hook, run_proxy
+from accord.proxy import CallNext, Middleware, Peers, Proxy, hook, run_chain, run_proxy
 from accord.schema import PromptRequest, PromptResponse
 from accord.wire.memory_transport import memory_pair
 
@@ -62,3 +62,10 @@ async def run_a_proxy_on_stdin_and_stdout() -> None:
         run_proxy(Middleware(), command=[])
     except UsageError as error:
         assert "the agent's command" in str(error)
+
+
+async def connect_proxies_that_are_programs() -> None:
+    def main() -> None:
+        sys.exit(run_chain(["python", "house_proxy.py"], ["node", "audit.mjs"], agent=["accord", "agent"]))
+
+    assert callable(main)

@@ -61,6 +61,8 @@ def without_additions(line: str) -> str:
     """A line of the wire without what newer versions announce beside it."""
     for added in (ADDED_FEATURES, ADDED_CAPABILITIES):
         line = line.replace(f",{compact(added)[1:-1]}", "")
+    if '"sessionUpdate":"user_message_chunk"' in line or '"_accord/turn_started"' in line:
+        line = re.sub(r',"messageId":"<msg \d+>"', "", line)
     start = line.find(COMMAND_LIST)
     if start < 0:
         return line
@@ -78,6 +80,15 @@ def frozen_commands() -> list[dict[str, Any]]:
     """The slash commands that the files hold."""
     [line] = [line for line in expected("run-events.txt") if COMMAND_LIST in line]
     return json.loads(line)["availableCommands"]
+
+
+def _without_new_members(value: Any, frozen: Any) -> Any:
+    """The value without the members of objects that the frozen one does not have."""
+    if isinstance(value, dict) and isinstance(frozen, dict):
+        return {name: _without_new_members(value[name], frozen[name]) for name in frozen if name in value}
+    if isinstance(value, list) and isinstance(frozen, list) and len(value) == len(frozen):
+        return [_without_new_members(one, other) for one, other in zip(value, frozen, strict=True)]
+    return value
 
 
 def expected(name: str) -> list[str]:
@@ -108,7 +119,7 @@ def fresh(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_commands_read_the_frozen_files_as_before(outputs: dict[str, Any], name: str) -> None:
-    assert outputs[name] == OUTPUTS[name]
+    assert _without_new_members(outputs[name], OUTPUTS[name]) == OUTPUTS[name]
 
 
 def test_no_output_is_new_or_missing(outputs: dict[str, Any]) -> None:
@@ -210,13 +221,24 @@ def test_check_scripts_are_read(fresh: Path, kind: str) -> None:
 def test_the_wire_is_unchanged(fresh: Path) -> None:
     lines = converse(fresh / "home", fresh / "project")
     remaining = [without_additions(line) for line in transcript(lines, fresh)]
-    assert [_without(line, ADDED_ANSWERS) for line in remaining] == _expected_wire()
+    remaining = [_without(line, ADDED_ANSWERS) for line in remaining]
+    assert _numbered_again(remaining) == _numbered_again(_expected_wire())
     assert [line for _, line in lines if compact(json.loads(line)) != line] == []
     data = fresh / "home" / "data"
     records = [without_additions(line) for line in records_of(data / "sessions.db", fresh)]
-    assert records == expected("records.txt")
+    assert _numbered_again(records) == _numbered_again(expected("records.txt"))
     assert schema_of(data / "sessions.db") == NAMES["tables"]["sessions"]
     assert set(shape(data / "decisions.jsonl")) <= {*NAMES["decisions"], LINE_VERSION}
+
+
+def _numbered_again(lines: list[str]) -> list[str]:
+    """The lines with ids numbered in their order again, because newer versions have more of them."""
+    numbers: dict[str, str] = {}
+
+    def number(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"<{match[1]} {len(numbers) + 1}>")
+
+    return [re.sub(r"<(\w+) \d+>", number, line) for line in lines]
 
 
 def _expected_wire() -> list[str]:

@@ -32,7 +32,7 @@ class VersionChoice:
 
     def receive(self, frame: Frame) -> None:
         """Handle a frame of a client that has not said its version yet."""
-        params, id = _initialize_params(frame)
+        params, id = initialize_params(frame)
         requested = params.get("protocolVersion") if params is not None else None
         if not isinstance(requested, int) or isinstance(requested, bool):
             self._transport.deliver(frame)
@@ -42,7 +42,7 @@ class VersionChoice:
             data = {"requested": requested, "supported": sorted(self._versions)}
             error = RpcError("Unsupported protocol version", data, code=UNSUPPORTED_VERSION)
             self._transport.transmit(encode_failure(id, error))
-        elif choice == 1 or (1 in self._versions and not self._strict and _is_version_1(params)):
+        elif choice == 1 or (1 in self._versions and not self._strict and is_version_1(params)):
             self._choose(1, frame)
         else:
             self._choose(2, frame)
@@ -78,15 +78,7 @@ def versioned(transport: Transport, versions: tuple[int, ...], *, strict: bool) 
     return translating
 
 
-def asks_for_version_2(frame: Frame) -> bool:
-    """Whether a client's first message is an `initialize` for version 2 or a later one, in its form."""
-    params, _ = _initialize_params(frame)
-    requested = None if params is None else params.get("protocolVersion")
-    newer = isinstance(requested, int) and not isinstance(requested, bool) and requested >= 2
-    return newer and not _is_version_1(params)
-
-
-def _initialize_params(frame: Frame) -> tuple[dict[str, Any] | None, Any]:
+def initialize_params(frame: Frame) -> tuple[dict[str, Any] | None, Any]:
     """The parameters and the id of an `initialize` request; None for any other frame."""
     if not isinstance(frame, bytes) or b'"initialize"' not in frame:
         return None, None
@@ -98,7 +90,7 @@ def _initialize_params(frame: Frame) -> tuple[dict[str, Any] | None, Any]:
     return (cast(dict[str, Any], params) if isinstance(params, dict) else None), envelope.id
 
 
-def _is_version_1(params: dict[str, Any] | None) -> bool:
+def is_version_1(params: dict[str, Any] | None) -> bool:
     """Whether a request for version 2 has the members of version 1, and none of version 2."""
     members = (params or {}).keys()
     return bool(members & {"clientInfo", "clientCapabilities"}) and not members & {"info", "capabilities"}

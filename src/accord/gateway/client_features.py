@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import UNSET
 
+from accord.agent.version_choice import initialize_params, is_version_1
 from accord.schema import (
     ClientCapabilities,
     CompactionSummaryChunk,
@@ -12,6 +13,15 @@ from accord.schema import (
     Notice,
     SessionConfigBoolean,
 )
+
+
+def asks_for_version_2(first: bytes) -> bool:
+    """Whether a client's first message is an `initialize` for version 2 or a later one, in its form."""
+    params, _ = initialize_params(first)
+    requested = None if params is None else params.get("protocolVersion")
+    newer = isinstance(requested, int) and not isinstance(requested, bool) and requested >= 2
+    return newer and not is_version_1(params)
+
 
 CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummaryChunk})
 """Updates that are sent only to clients with the matching capability."""

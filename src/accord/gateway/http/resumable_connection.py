@@ -15,10 +15,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from accord.agent.version_choice import asks_for_version_2
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitLease
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
+from accord.gateway.client_features import asks_for_version_2
 from accord.gateway.contracts import RecordMark
 from accord.gateway.http.server_config import ServerConfig
 from accord.wire.envelope import RequestId
