@@ -197,6 +197,20 @@ async def test_the_tour_shows_a_plan_a_change_and_an_undo_without_a_key(folder: 
         assert not project.exists()
 
 
+async def test_a_long_prompt_and_a_list_of_commands_keep_their_place_on_a_small_screen(folder: Path) -> None:
+    async with running_chat(folder, size=(80, 24)) as chat:
+        await shown(chat, "Agents (Ctrl+N lists all)")
+        await chat.wait_ready()
+        await chat.type("/")
+        await chat.wait_until(lambda: "/help" in chat.screen and "Tab complete" in chat.screen)
+        await chat.pilot.press("escape", "backspace")
+        chat.view.prompt.editor.write("\n".join(f"line {number}" for number in range(10)))
+        await chat.wait_until(lambda: "line 9" in chat.screen and "Enter send" in chat.screen)
+        assert "line 0" in chat.screen
+        chat.view.prompt.clear()
+        await shown(chat, "Agents (Ctrl+N lists all)")
+
+
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_the_first_screen_on_a_terminal(tmp_path: Path, home: Path, size: tuple[int, int]) -> None:

@@ -84,7 +84,11 @@ class SessionView(Vertical):
         """The review of the session's changes, with the comments that are not sent yet."""
         self.stash: list[Draft] = []
         """Prompts that are put aside."""
-        self.welcome: WelcomePanel = WelcomePanel(self.status, lambda action: key_of(self, action))
+        self.welcome: WelcomePanel = WelcomePanel(
+            self.status,
+            lambda action: key_of(self, action),
+            lambda: max(self.prompt.outer_size.height, 3),
+        )
         self.tour: Tour | None = None
         self._ticks = 0
         self._branch_turns = 0  # the number of turns when the branch was looked up
@@ -292,6 +296,8 @@ class SessionView(Vertical):
     @on(TextArea.Changed)
     @on(CompletionPopup.Toggled)
     def _text_changed(self) -> None:
+        if self.welcome.shown:
+            self.call_after_refresh(self.welcome.update)  # the prompt has grown or shrunk
         self._footer.refresh()
 
     def _commands(self) -> "Sequence[AvailableCommand]":

@@ -31,8 +31,8 @@ EXAMPLES: Final = (
 )
 MAX_WIDTH: Final = 110
 _MAX_ROWS: Final = 5
-_OTHER_LINES: Final = 9
-"""Lines of the screen for everything else: title, notes, prompt, status, footer."""
+_OTHER_LINES: Final = 6
+"""Lines of the screen for everything but this and the prompt: tabs, title, notes, status, footer."""
 _ARROW: Final = "▸ "
 
 WelcomeKind = Literal["example", "session", "agent", "agents", "sign_in", "tour"]
@@ -82,9 +82,12 @@ class WelcomePanel(Widget, can_focus=True):
     class Left(Message):
         """The focus goes back to the prompt."""
 
-    def __init__(self, status: "Status", key_of: Callable[[str], str]) -> None:
-        """`key_of` returns the key of an action."""
+    def __init__(
+        self, status: "Status", key_of: Callable[[str], str], prompt_height: Callable[[], int]
+    ) -> None:
+        """`key_of` returns the key of an action, `prompt_height` the lines of the prompt."""
         super().__init__()
+        self._prompt_height = prompt_height
         self.facts: WelcomeFacts = WelcomeFacts()
         self.selected: int = 0
         self._status = status
@@ -131,9 +134,11 @@ class WelcomePanel(Widget, can_focus=True):
                     lines.append(self._row(row, palette, width, selected=len(rows) == self.selected))
                     at.append(len(rows))
                     rows.append(row)
-            if len(lines) <= max(height - _OTHER_LINES, 4) or count == 1:
-                break
-        return lines, rows, at
+            if len(lines) <= height - _OTHER_LINES - self._prompt_height():
+                return lines, rows, at
+        room = max(height - _OTHER_LINES - self._prompt_height(), 1)
+        shown = [row for row in at[:room] if row is not None]
+        return lines[:room], rows[: len(shown)], at[:room]
 
     def _head(self, palette: "Palette", width: int) -> list[Text]:
         """The agent with its model and key, and what is missing."""
