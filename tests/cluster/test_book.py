@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from tests.cluster.nats_servers import RunningServer, jetstream_of
@@ -17,6 +18,7 @@ from accord.errors import InvalidRequest, SessionInUse, StoreError
 from accord.gateway.contracts import Fenced
 from accord.schema import AgentMessageChunk, SessionInfoUpdate, SessionUpdate, TextContent
 from accord.session import TurnEnded, TurnStarted
+from accord.testing.fake_clock import settle
 
 
 class FakeFence:
@@ -282,6 +284,40 @@ async def test_a_deleted_session_is_gone_everywhere(cluster: Cluster) -> None:
     again.append(_text("new"))
     await _committed(book, again)
     assert _texts(await _read(again)) == "new"
+
+
+async def test_a_deletion_waits_for_the_append_that_is_under_way(cluster: Cluster) -> None:
+    """The servers may store an append after a purge that was sent later: a record would stay."""
+    book = await cluster.book()
+    log = _new(book)
+    await _committed(book, log)
+    append, purge = book.jetstream.append, book.jetstream.purge
+    order: list[str] = []
+    sent, stored = asyncio.Event(), asyncio.Event()
+
+    async def append_late(subject: str, *arguments: Any, **options: Any) -> int:
+        if ".log." in subject:
+            sent.set()
+            await stored.wait()
+            order.append("append")
+        return await append(subject, *arguments, **options)
+
+    async def noted_purge(stream: str, subject: str) -> int:
+        order.append("purge")
+        return await purge(stream, subject)
+
+    book.jetstream.append = append_late  # type: ignore[method-assign]
+    book.jetstream.purge = noted_purge  # type: ignore[method-assign]
+    log.append(_text("late"))
+    book.commit()
+    await asyncio.wait_for(sent.wait(), PATIENCE)
+    deleting = asyncio.ensure_future(book.delete("a", "s1"))
+    await settle()
+    assert order == []
+    stored.set()
+    assert await asyncio.wait_for(deleting, PATIENCE)
+    assert (order[0], order[-1]) == ("append", "purge")
+    assert await book.jetstream.last(log._address.stream, log._address.subject) is None
 
 
 async def test_a_session_that_another_node_deleted_is_not_shown_again_by_its_late_owner(

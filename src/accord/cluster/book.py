@@ -241,6 +241,7 @@ class ClusterBook:
             if not owned and not await self.may_claim(entry.node, entry.incarnation):
                 raise SessionInUse(f"session {session_id} is open at node {entry.node}; delete it there")
         if log is not None:
+            await log.settle()  # an append under way could be stored after the purge
             log.abandon(StoreError(f"session {session_id} was deleted"))
             self.forget(log)
         address = self.address(entry)
@@ -507,6 +508,7 @@ class ClusterLog:
     async def _purge(self, error: StoreError) -> None:
         """Remove what this node has written to a session while another one deleted it."""
         book, address = self._book, self._address
+        await self.settle()
         self.abandon(error)
         book.forget(self)
         try:
@@ -523,6 +525,16 @@ class ClusterLog:
         await writer.written()
         if self._index_task is not None:
             await asyncio.wait((self._index_task,))
+
+    async def settle(self) -> None:
+        """Take no more records, and wait, in bounded time, until no append is under way."""
+        self.closed = True
+        if self._writer is not None and self._writer.failure is None:
+            written = asyncio.ensure_future(self._writer.written())
+            if await within(self._book.clock, _CLOSE_SECONDS, written):
+                written.exception()  # then nothing is under way either
+            else:
+                written.cancel()
 
     def abandon(self, error: StoreError) -> None:
         """Write nothing more."""
