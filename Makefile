@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: test test-long mutants soak cluster-check interop bench bench-cluster bench-coder bench-gateway bench-proxy
 .PHONY: bench-run bench-tui
 .PHONY: check check-types check-docs-types check-lint check-imports check-public-types conform
-.PHONY: conform-agent conform-client
+.PHONY: conform-agent conform-client conform-agent-2 conform-client-2
 .DEFAULT_GOAL := run
 
 $(BIN)/python:
@@ -107,7 +107,7 @@ cluster-check: $(VENV)/dev.stamp
 # Long waits, for a machine that is busy.
 KEPT = >$(VENV)/$@.txt; code=$$?; cat $(VENV)/$@.txt; grep -q ' 0 fail, 0 warn,' $(VENV)/$@.txt && exit $$code
 conform: $(VENV)/core.stamp
-	@$(MAKE) --no-print-directory -j2 conform-agent conform-client
+	@$(MAKE) --no-print-directory -j2 conform-agent conform-client conform-agent-2 conform-client-2
 
 conform-agent: $(VENV)/core.stamp
 	$(BIN)/accord check agent --quiet --slow 3 --jobs 4 \
@@ -116,6 +116,15 @@ conform-agent: $(VENV)/core.stamp
 conform-client: $(VENV)/core.stamp
 	$(BIN)/accord check client --quiet --slow 3 --jobs 4 \
 	  --need "schema,framing,faults,$$($(BIN)/python -m tests.check.proven_rules client)" -- $(BIN)/accord run {prompt} -- {agent} $(KEPT)
+
+# The same in version 2, a draft.
+conform-agent-2: $(VENV)/core.stamp
+	$(BIN)/accord check agent --protocol 2 --quiet --slow 3 --need "schema,v2-prompt,v2-cancel" -- \
+	  $(BIN)/accord agent $(KEPT)
+
+conform-client-2: $(VENV)/core.stamp
+	$(BIN)/accord check client --protocol 2 --quiet --slow 3 --need must -- \
+	  $(BIN)/accord run --protocol 2 {prompt} -- {agent} $(KEPT)
 
 # The pictures of README.md, docs/chat.md and docs/page.md.
 screens: $(VENV)/dev.stamp web
