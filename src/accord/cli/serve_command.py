@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from accord.cli.command_parser import Parser, add_trust_option, agent_folder, existing_folder, split_command
+from accord.cli.command_parser import (
+    Parser,
+    add_trust_option,
+    agent_folder,
+    existing_folder,
+    read_protocol,
+    split_command,
+)
 from accord.errors import UsageError
 from accord.file_format import FileFormat
 from accord.gateway.access.resource_limits import GatewayLimits
@@ -24,6 +31,7 @@ from accord.paths import config_dir
 from accord.schema.validation import explain_setting_error
 
 if TYPE_CHECKING:
+    from accord.client.client_options import ProtocolChoice
     from accord.cluster.settings import ClusterSettings
 
 PORT: Final = 8765
@@ -179,6 +187,8 @@ class ServeArguments:
     command: tuple[str, ...]
     """The command of an agent, after `--`."""
     name: str | None
+    protocol: "ProtocolChoice | None"
+    """The protocol version of `--protocol`, for all agents."""
     """The name of the agent that the command runs."""
     cwd: str
     trust: bool
@@ -207,6 +217,7 @@ def read_arguments(words: Sequence[str]) -> ServeArguments:
         ),
         command=command,
         name=options.name,
+        protocol=read_protocol(options.protocol),
         cwd=existing_folder("--cwd", options.cwd),
         trust=options.trust,
         log=options.log,
@@ -306,6 +317,7 @@ def parser() -> Parser:
         "agent", nargs="*", metavar="AGENT", help="agents from `accord agents list`; the first is the default"
     )
     option("--name NAME", "name of the agent that the command after -- runs (default: its program)")
+    option("--protocol V", "protocol version to ask the agents for: 1, 2 or auto", choices=("1", "2", "auto"))
     option("--cwd DIR", "folder whose project's acp.json to use, and of new sessions", default=".")
     add_trust_option(parser)
     option("--host H", "address to listen on (default: 127.0.0.1)")

@@ -307,7 +307,8 @@ def served_agents(arguments: ServeArguments) -> list[ConfiguredAgent]:
                 "a URL; use a name without /"
             )
         names_so_far.add(agent.name)
-    return served
+    protocol = arguments.protocol
+    return served if protocol is None else [replace(agent, protocol=protocol) for agent in served]
 
 
 def _configured_agents(agents: ConfiguredAgents, names: tuple[str, ...]) -> list[ConfiguredAgent]:

@@ -73,6 +73,7 @@ _accord() {
         'accord agent --login') return ;;
         'accord agent --logout') return ;;
         'accord serve --name') return ;;
+        'accord serve --protocol') _accord_words '1 2 auto'; return ;;
         'accord serve --cwd') _accord_paths -d; return ;;
         'accord serve --host') return ;;
         'accord serve --port') return ;;
@@ -243,7 +244,7 @@ _accord() {
         'accord agent') if [[ $cur == -* ]]; then _accord_words '-h --help --model --mode --resume --store --log --strict --max-cost --max-tokens --max-requests --max-session-cost --max-session-tokens --max-session-requests --login --logout'; else _accord_words 'rules'; fi ;;
         'accord agent rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json'; else _accord_words 'revoke'; fi ;;
         'accord agent rules revoke') if [[ $cur == -* ]]; then _accord_words '-h --help --all'; else :; fi ;;
-        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --name --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --ntfy --webhook --cluster --node --front --log --log-format --log-level --no-qr'; else _accord_words 'token notify audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
+        'accord serve') if [[ $cur == -* ]]; then _accord_words '-h --help --name --protocol --cwd --trust --host --port --host-name --allow-origin --proxy --tls-cert --tls-key --insecure --folder --idle --stop-wait --limit --ntfy --webhook --cluster --node --front --log --log-format --log-level --no-qr'; else _accord_words 'token notify audit'; _accord_words "$(accord completion agents 2>/dev/null)"; fi ;;
         'accord serve token') _accord_words 'new list revoke' ;;
         'accord serve token new') if [[ $cur == -* ]]; then _accord_words '-h --help --name --agent --folder --read-only --allow-mcp --expires --url --no-qr --plain --cluster'; else :; fi ;;
         'accord serve token list') if [[ $cur == -* ]]; then _accord_words '-h --help --json --cluster'; else :; fi ;;

@@ -112,6 +112,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '-h' = 'show this help message and exit'
             '--help' = 'show this help message and exit'
             '--name' = 'name of the agent that the command after -- runs (default: its program)'
+            '--protocol' = 'protocol version to ask the agents for: 1, 2 or auto'
             '--cwd' = 'folder whose project''s acp.json to use, and of new sessions'
             '--trust' = 'trust the project''s acp.json, for this run only'
             '--host' = 'address to listen on (default: 127.0.0.1)'
@@ -671,6 +672,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord agent --login' = @('<>')
         'accord agent --logout' = @('<>')
         'accord serve --name' = @('<>')
+        'accord serve --protocol' = @('1', '2', 'auto')
         'accord serve --cwd' = @('<dir>')
         'accord serve --host' = @('<>')
         'accord serve --port' = @('<>')
