@@ -109,6 +109,7 @@ class ClusterBook:
         self.listener: BookListener | None = None
         self.tasks: OwnedTasks = OwnedTasks(self.clock, grace=_CLOSE_SECONDS)
         self.index: SessionIndex = SessionIndex(streams, self.tasks)
+        self.index.is_own = self._is_written_here
         self._dirty: set[ClusterLog] = set()
         self._logs: dict[str, ClusterLog] = {}
         self.names: ClusterNames = ClusterNames(self)
@@ -226,6 +227,10 @@ class ClusterBook:
     def read_stored(self, entry: IndexEntry) -> ClusterLogReader:
         """A reader of a session that no node writes to."""
         return ClusterLogReader(self.jetstream, self.address(entry), lambda: None)
+
+    def _is_written_here(self, entry: IndexEntry) -> bool:
+        log = self._logs.get(entry.log)
+        return log is not None and log.writable and log.entry.epoch == entry.epoch
 
     def add_dirty(self, log: "ClusterLog") -> None:
         """Remember a log that has uncommitted records."""

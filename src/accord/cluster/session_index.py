@@ -79,6 +79,8 @@ class SessionIndex:
         )
         self.on_change: Callable[[IndexEntry, bool], None] | None = None
         """Called with an entry that any node has changed, and whether it is still there."""
+        self.is_own: Callable[[IndexEntry], bool] = lambda entry: False
+        """Whether this node alone writes the entry now: what it shows is then newer than what it wrote."""
         self._entries: dict[str, IndexEntry] = {}
 
     async def start(self) -> None:
@@ -169,7 +171,13 @@ class SessionIndex:
             except NatsRefused as error:
                 if error.code != WRONG_SEQUENCE:
                     raise
-        self.show(entry)
+        self._show_written(key, entry)
+
+    def _show_written(self, key: str, entry: IndexEntry) -> None:
+        """Show an entry as it is in the bucket, unless this node has changed it since."""
+        known = self._entries.get(key)
+        if known is None or (known.log, known.epoch) != (entry.log, entry.epoch) or not self.is_own(entry):
+            self._entries[key] = entry
 
     def _show_current(self, key: str, entry: IndexEntry, known: IndexEntry | None) -> None:
         """Show what the bucket has, and no longer an entry that this node could not write."""
@@ -222,7 +230,7 @@ class SessionIndex:
             or decoded.epoch > known.epoch
             or decoded.number >= known.number
         ):
-            self._entries[entry.key] = decoded
+            self._show_written(entry.key, decoded)
 
 
 def _decoded(entry: BucketEntry) -> IndexEntry | None:
