@@ -1,0 +1,127 @@
+"""Clients of version 1 or 2 with agents of version 1 or 2: directly, at a gateway, and in a cluster.
+
+docs/versions.md has the table.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
+from tests.cluster.nats_servers import nats_server
+from tests.cluster.test_node_processes import new_shared_token
+from tests.patience import PATIENCE
+
+import accord
+from accord.errors import HandshakeFailed, RpcError
+
+AGENT = """
+import sys
+from accord import Agent, Turn
+
+agent = Agent("one-version", version="1", protocol=(int(sys.argv[1]),))
+
+
+@agent.prompt
+async def answer(turn: Turn) -> None:
+    async with turn.tool_call("Look", kind="read") as call:
+        await call.text("seen")
+    await turn.say("heard: " + turn.text)
+
+
+agent.serve()
+"""
+Version = Literal[1, 2]
+VERSIONS: tuple[Version, ...] = (1, 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("versions")
+    (folder / "agent.py").write_text(AGENT)
+    return folder
+
+
+def agent_command(folder: Path, version: Version) -> list[str]:
+    return [sys.executable, str(folder / "agent.py"), str(version)]
+
+
+async def turn_of(connection: Any, cwd: Path) -> tuple[str, str, str]:
+    """Run a turn; return its text, its stop reason and the status of the tool call."""
+    async with asyncio.timeout(PATIENCE), connection as remote:
+        session = await remote.new_session(cwd)
+        result = await session.ask("hello")
+        (call,) = session.state.tool_calls.values()
+        return result.text, str(result.stop_reason), str(call.status)
+
+
+DONE = ("heard: hello", "end_turn", "completed")
+
+
+@pytest.mark.parametrize("agent", VERSIONS)
+async def test_a_client_that_asks_for_either_version_works_with_every_agent(
+    agent: Version, folder: Path, tmp_path: Path
+) -> None:
+    connection = accord.connect(*agent_command(folder, agent), protocol="auto")
+    assert await turn_of(connection, tmp_path) == DONE
+
+
+@pytest.mark.parametrize("client", VERSIONS)
+@pytest.mark.parametrize("agent", VERSIONS)
+async def test_directly_the_versions_must_agree(
+    client: Version, agent: Version, folder: Path, tmp_path: Path
+) -> None:
+    connection = accord.connect(*agent_command(folder, agent), protocol=client)
+    if client == agent:
+        assert await turn_of(connection, tmp_path) == DONE
+    else:
+        with pytest.raises((HandshakeFailed, RpcError), match="version"):
+            await turn_of(connection, tmp_path)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def gateway(request: pytest.FixtureRequest, folder: Path) -> Generator[GatewayProcess]:
+    """A gateway with an agent of one version."""
+    words = ("--protocol", str(request.param), "--", *agent_command(folder, request.param))
+    with running_gateway(folder / f"home-{request.param}", *words) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("client", VERSIONS)
+async def test_at_a_gateway_every_client_works_with_every_agent(
+    client: Version, gateway: GatewayProcess, tmp_path: Path
+) -> None:
+    connection = accord.connect(gateway.websocket, token=gateway.token, protocol=client)
+    assert await turn_of(connection, tmp_path) == DONE
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def front(request: pytest.FixtureRequest, folder: Path) -> Generator[tuple[GatewayProcess, str]]:
+    """A front node without agents, before a node with an agent of one version, and a token."""
+    words = ("--protocol", str(request.param), "--", *agent_command(folder, request.param))
+    home = folder / f"cluster-{request.param}"
+    with nats_server(folder / f"nats-{request.param}") as server:
+        prefix = server.settings().prefix
+        settings: dict[str, Any] = {"prefix": prefix, "replicas": 1, "shards": 1, "logBytes": 50_000_000}
+        settings["monitors"] = [server.monitor]
+        (home / "config").mkdir(parents=True)
+        (home / "config" / "serve.json").write_text(json.dumps({"cluster": settings}))
+        cluster = f"--cluster={server.url}"
+        with (
+            running_gateway(home, cluster, "--node", "owner", *words),
+            running_gateway(home, cluster, "--node", "front", "--front") as front,
+        ):
+            token = asyncio.run(new_shared_token(server, prefix))
+            yield front, token
+
+
+@pytest.mark.parametrize("client", VERSIONS)
+async def test_in_a_cluster_every_client_works_with_every_agent(
+    client: Version, front: tuple[GatewayProcess, str], tmp_path: Path
+) -> None:
+    connection = accord.connect(front[0].websocket, token=front[1], protocol=client)
+    assert await turn_of(connection, tmp_path) == DONE
