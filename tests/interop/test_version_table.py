@@ -17,6 +17,7 @@ from tests.cluster.test_node_processes import new_shared_token
 from tests.patience import PATIENCE
 
 import accord
+from accord.client.client_options import ProtocolChoice
 from accord.errors import HandshakeFailed, RpcError
 
 AGENT = """
@@ -37,6 +38,7 @@ agent.serve()
 """
 Version = Literal[1, 2]
 VERSIONS: tuple[Version, ...] = (1, 2)
+CHOICES: tuple[ProtocolChoice, ...] = (1, 2, "auto")
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +93,9 @@ def gateway(request: pytest.FixtureRequest, folder: Path) -> Generator[GatewayPr
         yield gateway
 
 
-@pytest.mark.parametrize("client", VERSIONS)
+@pytest.mark.parametrize("client", CHOICES)
 async def test_at_a_gateway_every_client_works_with_every_agent(
-    client: Version, gateway: GatewayProcess, tmp_path: Path
+    client: ProtocolChoice, gateway: GatewayProcess, tmp_path: Path
 ) -> None:
     connection = accord.connect(gateway.websocket, token=gateway.token, protocol=client)
     assert await turn_of(connection, tmp_path) == DONE
@@ -119,9 +121,9 @@ def front(request: pytest.FixtureRequest, folder: Path) -> Generator[tuple[Gatew
             yield front, token
 
 
-@pytest.mark.parametrize("client", VERSIONS)
+@pytest.mark.parametrize("client", CHOICES)
 async def test_in_a_cluster_every_client_works_with_every_agent(
-    client: Version, front: tuple[GatewayProcess, str], tmp_path: Path
+    client: ProtocolChoice, front: tuple[GatewayProcess, str], tmp_path: Path
 ) -> None:
     connection = accord.connect(front[0].websocket, token=front[1], protocol=client)
     assert await turn_of(connection, tmp_path) == DONE
