@@ -1,6 +1,7 @@
 """`accord check agent`: agents that misbehave, and options that only this command has."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,18 @@ async def test_a_warning_of_the_agent_need_not_be_replayed() -> None:
         "fail",
         "the text of the agent is not replayed",
     )
+
+
+async def test_a_version_below_all_of_the_agent_may_be_refused_as_version_2_asks(tmp_path: Path) -> None:
+    program = tmp_path / "both_versions.py"
+    program.write_text(
+        "import accord\nagent = accord.Agent('both', protocol=(1, 2))\n"
+        "@agent.prompt\nasync def reply(turn): ...\nagent.serve()\n"
+    )
+    launcher = AgentProcessLauncher((sys.executable, str(program)), exit_timeout=40.0)
+    report = await check_agent(launcher, ("initialize.version-offered",))
+    (found,) = report.findings
+    assert found.verdict == "pass", found.why
 
 
 async def test_members_that_were_official_for_a_while_are_not_custom() -> None:

@@ -11,7 +11,7 @@ from accord.check.agent.agent_fixture import (
     check_calls,
 )
 from accord.check.agent.agent_under_test import AgentUnderTest
-from accord.check.checked_connection import ABSENT
+from accord.check.checked_connection import ABSENT, CallAnswer
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at, listed
 from accord.trace.wire_line import WireLine
@@ -262,6 +262,16 @@ async def minimal_client(fixture: AgentFixture) -> None:
             await fixture.run_action(agent, session, action, **values)
 
 
+def _speaks_only_newer(answer: CallAnswer, version: int) -> bool:
+    """Whether the agent refused a version below all of its own, as version 2 asks."""
+    supported = listed(answer.line.message, "error", "data", "supported")
+    return (
+        answer.code == -32022
+        and bool(supported)
+        and all(isinstance(v, int) and v > version for v in supported)
+    )
+
+
 @case("initialize.version-offered")
 async def other_versions(fixture: AgentFixture) -> None:
     """Other versions: initialize with 0, 2, 7 and 65535."""
@@ -274,7 +284,7 @@ async def other_versions(fixture: AgentFixture) -> None:
             isinstance(answer_version, int)
             and not isinstance(answer_version, bool)
             and (answer_version == 1 or answer_version == version == 2)
-        )
+        ) or _speaks_only_newer(answer, version)
         failure = f"{version} gave {answer.summary}; expected a version it speaks"
         fixture.judge(rule, passed, f"{version} gave {answer_version}", failure, answer)
 
