@@ -147,6 +147,8 @@ class ClientRewind:
         checkpoints = await self._read()
         turns = [] if scope == "conversation" else self._since(checkpoints, number)
         notes = list(dict.fromkeys(note for turn in turns for note in turn.notes))
+        if scope != "conversation":
+            notes += self._checkpoints.notes
         plan = await self._plan([turn.changes for turn in turns], force=force)
         if dry_run:
             return rewind_result(plan, notes, _title(message))

@@ -9,15 +9,22 @@ from tests.coder.tools.git_project import GitProject
 
 from accord.coder.files.exact_disk import ExactDisk, resolve_path
 from accord.errors import BadSettings
-from accord.frontend.checkpoints import checkpoint_store, file_checkpoints
-from accord.frontend.checkpoints.checkpoint_store import CheckpointStore, clean_up, stored_sessions
+from accord.frontend.checkpoints import checkpoint_store, file_checkpoints, shadow_git
+from accord.frontend.checkpoints.checkpoint_store import (
+    CheckpointStore,
+    PerformedRewind,
+    clean_up,
+    stored_sessions,
+)
 from accord.frontend.checkpoints.file_checkpoints import CHANGED_BETWEEN, FileCheckpoints
 from accord.frontend.checkpoints.file_restore import (
     CHANGED_SINCE,
     RestorePlan,
     keep_current,
+    perform_rewind,
     plan_restore,
     restore,
+    rewind_result,
 )
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -192,7 +199,7 @@ async def test_a_deleted_gitignore_lets_no_ignored_file_in_or_away(desk: Desk, t
     await desk.end()
     turns = (await desk.checkpoints.read()).turns
     assert turns[0].notes == ["new files of commands stay: a .gitignore changed in the same turn"]
-    assert await desk.undo() == {}
+    assert await desk.undo() == {".env": "it may hold secrets"}
     assert (desk.root / ".gitignore").exists()
     assert desk.files()["notes.local"] == "mine"
     project.git("--git-dir", str(next((tmp_path / "checkpoints").glob("*/git/*"))), "fsck")
@@ -253,6 +260,109 @@ async def test_submodules_and_filters_are_left_alone(desk: Desk, tmp_path: Path)
     await desk.end()
     assert await desk.undo(force=True) == {"x.big": "git converts its content"}
     assert (desk.root / "module" / "a").read_text() == "changed"
+    note = "changes in other repositories below the folder are not kept: module"
+    assert (await desk.checkpoints.read()).turns[0].notes == [note]
+
+
+@needs_git
+async def test_files_without_a_copy_are_named_when_a_command_changed_them(desk: Desk) -> None:
+    GitProject(desk.root)
+    for name in ("changed", "removed", "same"):
+        (desk.root / name).write_bytes(bytes(shadow_git.UNTRACKED_LIMIT + 1))
+    (desk.root / ".env").write_text("KEY=1")
+    GitProject(_folder(desk.root / "nested")).write("a", "a")
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    (desk.root / "changed").write_text("x")
+    (desk.root / "removed").unlink()
+    (desk.root / ".env").write_text("KEY=2")
+    await desk.end()
+    note = "changes in other repositories below the folder are not kept: nested"
+    assert (await desk.checkpoints.read()).turns[0].notes == [note]
+    large = "it is larger than 2 MiB"
+    assert await desk.undo() == {"changed": large, "removed": large, ".env": "it may hold secrets"}
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    await desk.end()
+    assert await desk.undo(since=2) == {}
+
+
+@needs_git
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+async def test_commands_may_change_files_whose_names_are_no_text(desk: Desk, hashes: str) -> None:
+    project = GitProject(desk.root)
+    shutil.rmtree(desk.root / ".git")
+    project.git("init", "-q", f"--object-format={hashes}", ".")
+    paths = [os.fsencode(desk.root) + name for name in (b"/caf\xe9", b"/plain", b"/new\xe9")]
+    try:
+        for path in paths[:2]:
+            _write_bytes(path, b"1")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    project.git("add", "-A")
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    for path in paths:
+        _write_bytes(path, b"2")
+    await desk.end()
+    later = FileCheckpoints(desk.store, [str(desk.root)])
+    changes = [turn.changes for turn in (await later.read()).turns]
+    plan = plan_restore(desk.store, changes, lambda path: "")
+    performed = PerformedRewind("m1", "", "files")
+    assert perform_rewind(desk.store, desk.store.load(), plan, performed) == []
+    assert [os.path.exists(path) for path in paths] == [True, True, False]
+    assert [Path(os.fsdecode(path)).read_text() for path in paths[:2]] == ["1", "1"]
+    names = [os.path.basename(path) for path in rewind_result(plan, [], "").files_changed]
+    assert names == [r"caf\xe9", r"new\xe9", "plain"]
+
+
+def _write_bytes(path: bytes, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+async def test_a_missing_git_and_a_folder_without_repository_are_told_apart(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    await desk.end()
+    monkeypatch.undo()
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    await desk.end()
+    notes = [turn.notes for turn in (await desk.checkpoints.read()).turns]
+    missing = "changes of commands are not kept: "
+    if shutil.which("git"):
+        assert notes == [
+            [missing + "git is not installed"],
+            [missing + "the folder is in no git repository"],
+        ]
+    else:
+        assert notes == [[missing + "git is not installed"]] * 2
+
+
+@needs_git
+async def test_each_folder_without_repository_is_named(desk: Desk, tmp_path: Path) -> None:
+    GitProject(desk.root)
+    other = _folder(tmp_path / "other")
+    checkpoints = FileCheckpoints(desk.store, [str(desk.root), str(other)])
+    for turn in ("m1", "m2"):
+        await checkpoints.begin(turn)
+        await checkpoints.before_command()
+        checkpoints.end()
+    note = f"changes of commands in {other} are not kept: the folder is in no git repository"
+    assert [turn.notes for turn in (await checkpoints.read()).turns] == [[note], [note]]
+
+
+async def test_a_folder_that_takes_no_copies_is_told(desk: Desk, tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file in the place of the folder")
+    await desk.begin()
+    await desk.write("a", "1")
+    await desk.end()
+    assert desk.files() == {"a": "1"}
+    assert desk.checkpoints.notes[0].startswith("files of later turns are not kept: ")
 
 
 def _folder(path: Path) -> Path:

@@ -129,6 +129,8 @@ class SessionRewind:
         affected = [] if scope == "conversation" else _affected(checkpoints.turns, turns, turn)
         changes = [entry.changes for entry in affected]
         notes = list(dict.fromkeys(note for entry in affected for note in entry.notes))
+        if scope != "conversation":
+            notes += self._session.checkpoints.notes
         plan = await self._plan(changes, force=force)
         if dry_run:
             return rewind_result(plan, notes, turn.title)

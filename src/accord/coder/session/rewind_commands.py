@@ -87,18 +87,23 @@ async def _rewind(
             result = await session.rewinds.rewind(message_id, scope, force=force)
     except RpcError as error:
         return CommandReply(f"Nothing was undone: {error.message}.")
-    what = {
-        "files": "The files are",
-        "conversation": "The conversation is",
-        "both": "Conversation and files are",
-    }
-    lines = [f"{what[scope]} back as before “{result.title}”.", *_details(result, runtime)]
+    lines = [f"{_what_is_back(scope, result)} back as before “{result.title}”.", *_details(result, runtime)]
     if prompt := text_of_blocks(result.prompt).strip():
         quoted = "\n".join(f"> {line}" for line in prompt[:_MAX_PROMPT].splitlines())
         lines += ["", "To change the prompt, copy it, edit it and send it again:", "", quoted]
     if any(item.reason in _FORCED for item in result.skipped):
         lines += ["", _FORCE_ADVICE]
     return CommandReply("\n".join([*lines, "", "`/redo` takes this back."]))
+
+
+def _what_is_back(scope: RewindScope, result: RewindResult) -> str:
+    if not result.files_changed and (result.skipped or result.notes):
+        return "No file is" if scope == "files" else "The conversation is"
+    return {
+        "files": "The files are",
+        "conversation": "The conversation is",
+        "both": "Conversation and files are",
+    }[scope]
 
 
 def _details(result: RewindResult, runtime: "SessionRuntime") -> list[str]:

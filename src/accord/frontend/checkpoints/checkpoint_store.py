@@ -5,6 +5,7 @@ copies, named by their SHA-256. The folder is deleted with the session. Blocking
 """
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator
@@ -123,8 +124,8 @@ class CheckpointStore:
         except FileNotFoundError:
             return CheckpointList(self._session_id)
         try:
-            return FORMAT.decode(data, CheckpointList, path)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return _decode(data, path)
+        except (msgspec.MsgspecError, ValueError) as error:
             raise BadSettings(f"{path}: it cannot be read ({error}); remove it to go on without it") from None
 
     def save(self, checkpoints: CheckpointList) -> None:
@@ -132,7 +133,7 @@ class CheckpointStore:
         del checkpoints.turns[:-MAX_TURNS]
         self._trim(checkpoints)
         private_folder(self._folder)
-        write_atomically(self._folder / LIST_NAME, FORMAT.encode(checkpoints))
+        write_atomically(self._folder / LIST_NAME, _encode(checkpoints))
 
     def put(self, data: bytes) -> str:
         """Keep a copy and return its digest. Raises OSError."""
@@ -201,6 +202,19 @@ class CheckpointStore:
             with suppress(OSError):
                 self._blob(digest).unlink()
             del sizes[digest]
+
+
+def _encode(checkpoints: CheckpointList) -> bytes:
+    try:
+        return FORMAT.encode(checkpoints)
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return json.dumps({"version": FORMAT.version, **msgspec.to_builtins(checkpoints)}).encode()
+
+
+def _decode(data: bytes, path: Path) -> CheckpointList:
+    if b"\\udc" not in data:
+        return FORMAT.decode(data, CheckpointList, path)
+    return msgspec.convert(FORMAT.upgrade(json.loads(data), path), CheckpointList)
 
 
 def checkpoints_folder(store: Path | Store | None) -> Path:

@@ -23,7 +23,13 @@ from accord.frontend.checkpoints.checkpoint_store import (
     TurnCheckpoint,
     digest_of,
 )
-from accord.frontend.checkpoints.shadow_git import ChangedPath, GitProblem, ShadowGit, shadow_of
+from accord.frontend.checkpoints.shadow_git import (
+    ChangedPath,
+    GitProblem,
+    ShadowGit,
+    git_is_installed,
+    shadow_of,
+)
 from accord.policy.secret_files import is_secret
 from accord.workspace.roots import StopSignal, in_exact_folder, read_bytes
 
@@ -46,7 +52,9 @@ class FileCheckpoints:
         self._roots = [os.path.realpath(root) for root in roots]
         self._list: CheckpointList | None = None
         self._problem = ""
-        """Why nothing can be recorded."""
+        """Why nothing can be recorded any more."""
+        self._not_followed = ""
+        """Which folders have no snapshots, and why."""
         self._turn: TurnCheckpoint | None = None
         self._shadows: list[ShadowGit] = []
         self._commands_ran = False
@@ -117,6 +125,11 @@ class FileCheckpoints:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
+    @property
+    def notes(self) -> list[str]:
+        """What a rewind has to say besides the notes of its turns."""
+        return [f"files of later turns are not kept: {self._problem}"] if self._problem else []
+
     async def read(self) -> CheckpointList:
         """All checkpoints of the session. Raises BadSettings, OSError."""
         await self.finished()
@@ -135,7 +148,7 @@ class FileCheckpoints:
                 return
             try:
                 await asyncio.to_thread(work)
-            except (OSError, AccordError) as error:
+            except (OSError, ValueError, AccordError) as error:
                 self._problem = str(error)
                 _LOG.warning("files are not kept for undo: %s", error)
 
@@ -201,12 +214,9 @@ class FileCheckpoints:
         if self._plain and self._given_up:
             _note(turn, f"{what} are not kept: {self._given_up}")
         elif not self._shadows:
-            roots = dict.fromkeys(self._roots)
-            found = (shadow_of(self.store.git_folder, root, plain=self._plain) for root in roots)
-            self._shadows = [shadow for shadow in found if shadow is not None]
-            if not self._shadows:
-                reason = "git is not installed" if self._plain else "the folder is in no git repository"
-                _note(turn, f"{what} are not kept: {reason}")
+            self._find_shadows(what)
+        if self._not_followed:
+            _note(turn, self._not_followed)
         for shadow in list(self._shadows):
             try:
                 shadow.snapshot()
@@ -216,6 +226,18 @@ class FileCheckpoints:
                 _note(turn, f"{what} are not kept: {error}")
         if turn.notes:
             self._save(turn)
+
+    def _find_shadows(self, what: str) -> None:
+        found = {
+            root: shadow_of(self.store.git_folder, root, plain=self._plain)
+            for root in dict.fromkeys(self._roots)
+        }
+        self._shadows = [shadow for shadow in found.values() if shadow is not None]
+        self._not_followed = ""
+        if missing := [root for root, shadow in found.items() if shadow is None]:
+            reason = "the folder is in no git repository" if git_is_installed() else "git is not installed"
+            where = f" in {', '.join(missing)}" if self._shadows else ""
+            self._not_followed = f"{what}{where} are not kept: {reason}"
 
     def _finish(self, turn: TurnCheckpoint, commands_ran: bool) -> None:
         if commands_ran:
@@ -247,6 +269,8 @@ class FileCheckpoints:
 
     def _command_change(self, entry: ChangedPath, contents: dict[str, bytes]) -> FileChange:
         after = look(entry.path)[0]
+        if entry.blob is None and entry.problem:
+            return FileChange(FileState("other"), after, entry.problem)
         if entry.blob is None:
             return FileChange(ABSENT, after, self._why_not(entry.path, after), [])
         data = contents.get(entry.blob)

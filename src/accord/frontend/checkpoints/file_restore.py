@@ -188,14 +188,19 @@ def rewind_result(
     not_done = {file.path for file in failed}
     return RewindResult(
         can_rewind=True,
-        files_changed=[step.path for step in plan.steps if step.path not in not_done],
+        files_changed=[_readable(step.path) for step in plan.steps if step.path not in not_done],
         insertions=plan.insertions,
         deletions=plan.deletions,
-        skipped=[*plan.skipped, *failed],
+        skipped=[SkippedFile(_readable(file.path), file.reason) for file in (*plan.skipped, *failed)],
         notes=list(notes),
         title=title,
         prompt=list(prompt),
     )
+
+
+def _readable(path: str) -> str:
+    """The path with bytes that are not UTF-8 written out."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _attempt(step: RestoreStep, action: Callable[[RestoreStep], None], failed: list[SkippedFile]) -> None:

@@ -6,6 +6,7 @@ program of the project runs: only our own configuration is used. Blocking: call 
 """
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -14,11 +15,11 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from accord.errors import AccordError
 from accord.frontend.checkpoints.checkpoint_store import FILE_LIMIT, folder_name
-from accord.policy.git_repository import GitRepository, repository_of
+from accord.policy.git_repository import GitRepository, read_config, repository_of
 from accord.policy.secret_files import is_secret
 from accord.private_files import private_folder, write_atomically
 
@@ -32,6 +33,8 @@ MAX_PLAIN_PATHS: Final = 5_000
 _MAX_INDEX_BYTES: Final = 64 * 1024 * 1024
 _COARSE_CLOCK: Final = 5  # CLOCK_REALTIME_COARSE, which Python has no name for
 _LINK, _MODULE = "120000", "160000"
+_MODULE_BYTES: Final = int(_MODULE, 8).to_bytes(4, "big")
+_NAMED_REPOSITORIES: Final = 5
 _CONFIG: Final = """\
 [core]
 	repositoryformatversion = 0
@@ -48,9 +51,16 @@ _CONFIG: Final = """\
 [gc]
 	auto = 0
 """
+_SHA256: Final = re.compile(r"^\s*objectformat\s*=\s*\"?sha256", re.IGNORECASE | re.MULTILINE)
+_SHA256_CONFIG: Final = (
+    _CONFIG.replace("version = 0", "version = 1") + "[extensions]\n\tobjectFormat = sha256\n"
+)
 # Contents are kept byte for byte, whatever the attributes of the project say.
 _ATTRIBUTES: Final = "* -text -filter -ident -working-tree-encoding\n"
 _CONVERTING: Final = ("filter", "ident", "working-tree-encoding", "eol")
+
+
+_Stamp: TypeAlias = tuple[int, int, int]
 
 
 class GitProblem(AccordError):
@@ -63,10 +73,10 @@ class ChangedPath(NamedTuple):
     path: str
     """Absolute."""
     blob: str | None
-    """The object with the earlier content; None if there was no file."""
+    """The object with the earlier content; None if there is none."""
     mode: int
     problem: str = ""
-    """Why the earlier content is not known."""
+    """Why the earlier content is not known. Without it and without an object, there was no file."""
 
 
 class ShadowGit:
@@ -85,8 +95,8 @@ class ShadowGit:
         self._deadline = 0.0
         self._taken = 0
         """When the snapshot was complete, in the time of files."""
-        self._unfollowed: set[str] = set()
-        """Changed files whose content is not in the snapshot."""
+        self._unfollowed: dict[str, tuple[str, _Stamp | None]] = {}
+        """Files whose content is not in the snapshot: why, and how they looked."""
 
     def snapshot(self) -> None:
         """Remember the files as they are now. Raises GitProblem."""
@@ -100,7 +110,7 @@ class ShadowGit:
                     "are not committed" if self._repository else "are in a folder without a git repository"
                 )
                 raise GitProblem(f"{changed:,} files {where}")
-            self._unfollowed = set()
+            self._unfollowed = {}
             added = [entry.path for entry in modified if self._may_keep(entry.path, FILE_LIMIT)]
             added += [path for path in untracked if self._may_keep(path, UNTRACKED_LIMIT)]
             if added:
@@ -118,7 +128,17 @@ class ShadowGit:
             for entry in modified
             if entry.path not in self._unfollowed
         ]
+        changed += [
+            ChangedPath(os.path.join(self._top, path), None, 0, reason)
+            for path, (reason, stamp) in self._unfollowed.items()
+            if _stamp(os.path.join(self._top, path)) != stamp
+        ]
         notes: list[str] = []
+        if others := self._other_repositories(untracked):
+            more = ", ..." if len(others) > _NAMED_REPOSITORIES else ""
+            named = ", ".join(others[:_NAMED_REPOSITORIES]) + more
+            notes.append(f"changes in other repositories below the folder are not kept: {named}")
+        untracked = [path for path in untracked if path not in self._unfollowed and not path.endswith("/")]
         if any(os.path.basename(entry.path) == ".gitignore" for entry in modified) or any(
             os.path.basename(path) == ".gitignore" for path in untracked
         ):
@@ -126,15 +146,11 @@ class ShadowGit:
             if untracked:
                 notes.append("new files of commands stay: a .gitignore changed in the same turn")
             untracked = [path for path in untracked if os.path.basename(path) == ".gitignore"]
-        if self._repository is None and any(path.endswith("/") for path in untracked):
-            notes.append("changes in repositories below the folder are not kept")
         older = {path for path in untracked if self._is_older(path)}
         if older:
             notes.append("files that git ignored before the turn stay")
         changed += [
-            ChangedPath(os.path.join(self._top, path), None, 0)
-            for path in untracked
-            if path not in self._unfollowed and path not in older and not path.endswith("/")
+            ChangedPath(os.path.join(self._top, path), None, 0) for path in untracked if path not in older
         ]
         converted = self._converted([entry for entry in changed if entry.blob])
         return [
@@ -174,7 +190,10 @@ class ShadowGit:
         for name in ("objects/info", "refs", "info"):
             private_folder(self._git_dir / name)
         write_atomically(self._git_dir / "info/attributes", _ATTRIBUTES.encode())
-        write_atomically(self._git_dir / "config", _CONFIG.encode())
+        sha256 = self._repository is not None and _SHA256.search(
+            read_config(self._repository.common_dir / "config")
+        )
+        write_atomically(self._git_dir / "config", (_SHA256_CONFIG if sha256 else _CONFIG).encode())
         if self._repository is not None:
             self._share_objects(self._repository)
         else:
@@ -237,12 +256,26 @@ class ShadowGit:
             status = os.lstat(absolute)
         except OSError:
             return True  # it was deleted
-        keep = (
-            (stat.S_ISREG(status.st_mode) and status.st_size <= limit) or stat.S_ISLNK(status.st_mode)
-        ) and not is_secret(Path(absolute))
-        if not keep:
-            self._unfollowed.add(path)
-        return keep
+        problem = ""
+        if is_secret(Path(absolute)):
+            problem = "it may hold secrets"
+        elif not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
+            problem = "it is not a plain file"
+        elif status.st_size > limit:
+            problem = f"it is larger than {limit // 1024 // 1024} MiB"
+        if problem:
+            self._unfollowed[path] = (problem, _stamp(absolute))
+        return not problem
+
+    def _other_repositories(self, untracked: Sequence[str]) -> list[str]:
+        """The submodules and other repositories below the folder, relative to the top."""
+        found = [path.rstrip("/") for path in untracked if path.endswith("/")]
+        index = self._git_dir / "index"
+        if index.is_file() and _MODULE_BYTES in index.read_bytes():
+            listed = self._run("ls-files", "-z", "--stage", "--", self._pathspec).split(b"\0")
+            modules = (entry.partition(b"\t") for entry in listed if entry.startswith(_MODULE.encode()))
+            found += [os.fsdecode(path) for _, _, path in modules]
+        return sorted(found)
 
     def _converted(self, changed: Sequence[ChangedPath]) -> set[str]:
         """The files whose content in the user's repository is not that on the disk, such as those of LFS."""
@@ -286,6 +319,11 @@ class ShadowGit:
         return result.stdout
 
 
+def git_is_installed() -> bool:
+    """Whether git is on PATH."""
+    return shutil.which("git") is not None
+
+
 def shadow_of(git_folder: Path, folder: str, *, plain: bool = False) -> ShadowGit | None:
     """The snapshots of a folder; None without git, and outside of a repository unless `plain`."""
     program = shutil.which("git")
@@ -309,6 +347,15 @@ def _environment() -> dict[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "LC_ALL": "C",
     }
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """What changes if the content of a file changes; None if there is no file."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _file_clock() -> int:
