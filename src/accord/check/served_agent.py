@@ -15,6 +15,7 @@ from accord.gateway.access.request_origin import Origins
 from accord.gateway.access.resource_limits import LimitCounter
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.http import serve_http
+from accord.gateway.http.server_config import ServerConfig
 from accord.trace.wire_line import WireLine, read_wire_line
 from accord.wire.envelope import id_key
 from accord.wire.pipes import LineFramer
@@ -110,7 +111,8 @@ class AgentServer:
     async def start(self, folder: Path) -> None:
         """Listen on a free port of loopback; the files of the server go to `folder`."""
         limits = LimitCounter()
-        serving = serve_http(opener=self, authenticator=_SecretPath(folder), limit_counter=limits)
+        authenticator, config = _SecretPath(folder), ServerConfig(translates=False)
+        serving = serve_http(opener=self, authenticator=authenticator, limit_counter=limits, config=config)
         server = await self._stack.enter_async_context(serving)
         host, port = server.addresses[0]
         self.address = f"{host}:{port}/acp/{self._secret}"

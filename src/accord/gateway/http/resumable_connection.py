@@ -280,7 +280,7 @@ class ResumableConnection(ABC):
 
     def _choose_version(self, first: IncomingFrame) -> None:
         """Translate for a client whose first message asks for version 2."""
-        if asks_for_version_2(first.body):
+        if self._config.translates and asks_for_version_2(first.body):
             from accord.gateway.client_version import ClientTranslation
 
             self.translation = ClientTranslation(self)

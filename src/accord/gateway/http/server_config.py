@@ -21,6 +21,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """From `tls_context`; None for plain HTTP and h2c."""
     page: Path | None = None
     """The folder with the built page; None for the one in the package."""
+    translates: bool = True
+    """Whether clients in version 2 are translated to version 1. False passes their messages on unchanged."""
 
     message_size: int = 16 * MIB
     """The largest message of a client, in bytes."""
