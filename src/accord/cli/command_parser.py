@@ -93,7 +93,7 @@ def add_session_options(parser: Parser) -> None:
     option("--add-dir DIR", "additional folder that the agent may use; repeatable", repeat=True)
     option("--model M", "model to use, one that the agent lists")
     option("--mode M", "mode to use, one that the agent lists")
-    option("--protocol V", "protocol version to ask for: 1, 2 or auto", choices=("1", "2", "auto"))
+    add_protocol_option(parser)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +163,13 @@ def read_protocol(value: str | None) -> "ProtocolChoice | None":
     """Return the value of `--protocol`."""
     choices: dict[str | None, ProtocolChoice] = {"1": 1, "2": 2, "auto": "auto"}
     return choices.get(value)
+
+
+def add_protocol_option(parser: Parser, asked: str = "to ask for") -> None:
+    """Add `--protocol`: the version to ask agents for; see `read_protocol`."""
+    parser.option(
+        "--protocol V", f"protocol version {asked}: 1, 2 or auto", choices=("1", "2", "auto"), dest="protocol"
+    )
 
 
 def add_trust_option(parser: Parser) -> None:

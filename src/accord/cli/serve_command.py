@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from accord.cli.command_parser import (
     Parser,
+    add_protocol_option,
     add_trust_option,
     agent_folder,
     existing_folder,
@@ -317,7 +318,7 @@ def parser() -> Parser:
         "agent", nargs="*", metavar="AGENT", help="agents from `accord agents list`; the first is the default"
     )
     option("--name NAME", "name of the agent that the command after -- runs (default: its program)")
-    option("--protocol V", "protocol version to ask the agents for: 1, 2 or auto", choices=("1", "2", "auto"))
+    add_protocol_option(parser, "to ask the agents for")
     option("--cwd DIR", "folder whose project's acp.json to use, and of new sessions", default=".")
     add_trust_option(parser)
     option("--host H", "address to listen on (default: 127.0.0.1)")

@@ -11,18 +11,21 @@ from typing import Final
 from accord.cli.command_parser import (
     Parser,
     add_env_option,
+    add_protocol_option,
     print_stderr,
     quoted_command,
     read_env,
+    read_protocol,
     split_command,
 )
 from accord.errors import UsageError
 
-_USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] [--env NAME[=VALUE]] -- COMMAND ...
+_USAGE: Final = """usage: accord trace record [-o FILE] [--no-redact] [--env NAME[=VALUE]] [--protocol V]
+                           -- COMMAND ...
        accord trace show [FILE] [--method M] [--session ID] [--from SIDE] [--since T] [--until T] [--faults]
-                         [--full] [--follow] [--json | --html FILE]
+                         [--protocol 1|2] [--full] [--follow] [--json | --html FILE]
        accord trace replay [FILE] [--speed X] [--as-client -- COMMAND ...]
-       accord trace stats [FILE] [--json]
+       accord trace stats [FILE] [--protocol 1|2] [--json]
 
   record   run an agent and record all messages; use it as the agent's command in a client
   show     show a recording as a timeline
@@ -62,15 +65,17 @@ def _record(words: list[str]) -> int:
     parser = Parser(
         "accord trace record",
         "Run COMMAND and record all messages with their times. Use this as the agent's command in a client; "
-        "the messages pass unchanged.",
+        "the messages pass unchanged, unless --protocol translates between the client and the agent.",
     )
     parser.usage = (
-        "accord trace record [-o FILE] [--redact | --no-redact] [--env NAME[=VALUE]] -- COMMAND ..."
+        "accord trace record [-o FILE] [--redact | --no-redact] [--env NAME[=VALUE]] [--protocol V] "
+        "-- COMMAND ..."
     )
     parser.option("-o --output FILE", "append to this file; only you can read it")
     parser.option("--redact", "remove secrets from the recording (default)")
     parser.option("--no-redact", "record everything, including secrets")
     add_env_option(parser)
+    add_protocol_option(parser, "to ask the agent for, for a client of version 1")
     own_words, command = split_command(words)
     options, extra_words = parser.parse_known_args(own_words)
     env = read_env(options.env)
@@ -88,6 +93,9 @@ def _record(words: list[str]) -> int:
         raise UsageError("--redact and --no-redact exclude each other; use one of them")
     if not command:
         raise UsageError("missing agent command; use `accord trace record -- COMMAND ...`")
+
+    if (protocol := read_protocol(options.protocol)) not in (None, 1):
+        return _record_translated(own_words, command, only=protocol == 2)
 
     import asyncio
 
@@ -111,6 +119,23 @@ def _record(words: list[str]) -> int:
     finally:
         sink.close(_CLOSE_SECONDS)
     return exit_like(agent_exit)
+
+
+def _record_translated(own_words: Sequence[str], command: Sequence[str], *, only: bool) -> int:
+    """Translate for the client; a process of its own records what passes to and from the agent."""
+    from functools import partial
+
+    from accord.client.version_request import requesting
+    from accord.proxy import run_proxy
+
+    recorder = [sys.executable, "-P", "-m", "accord.cli", "trace", "record", *_without_protocol(own_words)]
+    translate = partial(requesting, only=only, events=False)
+    return run_proxy(command=[*recorder, "--", *command], translate=translate)
+
+
+def _without_protocol(words: Sequence[str]) -> list[str]:
+    position = next(index for index, word in enumerate(words) if word.startswith("--protocol"))
+    return [*words[:position], *words[position + (1 if "=" in words[position] else 2) :]]
 
 
 def _new_path(program: str) -> str:

@@ -72,7 +72,7 @@ def show(words: list[str]) -> int:
     if options.html is not None and (options.json or options.follow):
         raise UsageError("--html excludes --json and --follow; use one of them")
     path = options.file or newest_recording()
-    timeline = Timeline(_step_filter(options), run=options.run)
+    timeline = Timeline(_step_filter(options), run=options.run, version=_version(options))
     steps = timeline.steps(read_lines(path, wait_for_growth if options.follow else None))
     if options.html is not None:
         return _write_page(path, options.html, timeline, steps)
@@ -93,7 +93,7 @@ def stats(words: list[str]) -> int:
     _add_filters(parser)
     parser.option("--json", "print one JSON object")
     options = parser.parse_args(words)
-    timeline = Timeline(_step_filter(options), run=options.run)
+    timeline = Timeline(_step_filter(options), run=options.run, version=_version(options))
     totals = TraceStats()
     for number, step in timeline.steps(read_lines(options.file or newest_recording())):
         totals.add(number, step)
@@ -153,6 +153,16 @@ def _add_filters(parser: Parser) -> None:
     parser.option("--since T", "show only later messages: seconds of the run, 14:03:27, or a date")
     parser.option("--until T", "show only earlier messages")
     parser.option("--faults", "show only messages that break a protocol rule")
+    parser.option(
+        "--protocol V",
+        "protocol version of the messages: 1 or 2 (default: the one that `initialize` agreed on)",
+        choices=("1", "2"),
+    )
+
+
+def _version(options: object) -> int | None:
+    value: str | None = vars(options)["protocol"]
+    return None if value is None else int(value)
 
 
 def _step_filter(options: object) -> StepFilter:

@@ -81,13 +81,14 @@ def run_proxy(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str | None] | None = None,
     report: Callable[[str], None] | None = None,
+    translate: Callable[[Transport], Transport] | None = None,
 ) -> int:
     """Start an agent and be its proxy on stdin and stdout. Returns its exit code. Raises NeverStarted.
 
     Without a command, be a part of a chain: a conductor starts this program and connects the agent with
     `proxy/successor`. The first middleware is next to the client. `env` changes the environment of the
     agent; None removes a variable. `report` gets failures of middlewares, one line each; by default they go
-    to stderr.
+    to stderr. `translate` wraps the transport of the agent, so that middlewares see another protocol version.
     """
     client = StdioTransport(flush=FLUSH_SECONDS)
     if command is None:
@@ -95,7 +96,7 @@ def run_proxy(
         return 0
     if not command:
         raise UsageError("run_proxy needs the agent's command, or None to be a part of a chain")
-    return asyncio.run(_run(client, middlewares, list(command), cwd, env, report or _print_report))
+    return asyncio.run(_run(client, middlewares, list(command), cwd, env, report or _print_report, translate))
 
 
 async def _run(
@@ -105,9 +106,11 @@ async def _run(
     cwd: str | os.PathLike[str] | None,
     env: Mapping[str, str | None] | None,
     report: Callable[[str], None],
+    translate: Callable[[Transport], Transport] | None,
 ) -> int:
     agent = await spawn(command, cwd=cwd, env=env, on_stderr=print_line, timeouts=AGENT_TIMEOUTS)
-    running = asyncio.ensure_future(Proxy(client, agent, middlewares, report=report).run())
+    transport = agent if translate is None else translate(agent)
+    running = asyncio.ensure_future(Proxy(client, transport, middlewares, report=report).run())
 
     def stop() -> None:
         running.cancel()

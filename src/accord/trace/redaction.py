@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shlex
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -121,7 +122,9 @@ def _classify_member(key: str) -> str:
     return pair_kind(key) or _KINDS_BY_NAME.get(lowered, "")
 
 
-_KINDS_BY_NAME: Final = {"key": "key", "pin": "pin", "options": "options", "properties": "properties"}
+_KINDS_BY_NAME: Final = {
+    "key": "key", "pin": "pin", "options": "options", "properties": "properties", "data": "data"
+}  # fmt: skip
 
 
 _member_kind = lru_cache(4096)(_classify_member)
@@ -154,11 +157,25 @@ def _redact_member(kind: str, key: str, value: Any, members: dict[str, Any]) -> 
             return _redact_choices(value) if is_config_option else redact_value(value)
         case "properties":
             return _redact_properties(value)
+        case "data" if isinstance(value, str) and "mimeType" not in members:
+            return _redact_output(value)
         case "pin":
             return REDACTED if isinstance(value, str) and value.isdigit() else redact_value(value)
         case _:
             pass
     return redact_value(value)
+
+
+def _redact_output(data: str) -> str:
+    """Redact the output of a terminal in version 2, which is encoded as base64."""
+    try:
+        text = b64decode(data, validate=True).decode(errors="surrogateescape")
+    except ValueError:
+        return redact_text(data)
+    redacted = redact_text(text)
+    if redacted == text:
+        return redact_text(data)
+    return b64encode(redacted.encode(errors="surrogateescape")).decode()
 
 
 def _redact_named_value(value: Any, members: dict[str, Any]) -> Any:
@@ -186,7 +203,7 @@ def _redact_choice(choice: Any) -> Any:
     if not isinstance(choice, dict):
         return redact_value(choice)
     members = cast(dict[str, Any], choice)
-    if "group" in members:
+    if "group" in members or "groupId" in members:
         return {
             key: _redact_choices(value) if key == "options" else redact_value(value)
             for key, value in members.items()
@@ -203,7 +220,7 @@ def _offered_values(options: Any) -> set[str]:
             members = cast(dict[str, Any], choice)
             if isinstance(members.get("value"), str):
                 values.add(members["value"])
-            if "group" in members:
+            if "group" in members or "groupId" in members:
                 values |= _offered_values(members.get("options"))
     return values
 

@@ -20,7 +20,7 @@ from accord.trace.trace_steps import TraceStep, at
 from accord.wire.envelope import RpcCore, id_key
 from accord.wire.transport import Frame, Transport, TransportEnd
 
-IGNORED_MEMBERS: Final = ("_meta", "clientInfo")
+IGNORED_MEMBERS: Final = ("_meta", "clientInfo", "info")
 PATIENCE: Final = 10.0
 """Seconds to wait for a recorded client message while the client itself waits for a response."""
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -101,7 +102,7 @@ def _summarize_content(block: Any) -> str:
 
 
 def _summarize_initialize(params: Any) -> str:
-    info = at(params, "clientInfo") or at(params, "agentInfo")
+    info = at(params, "info") or at(params, "clientInfo") or at(params, "agentInfo")
     peer = f", {at(info, 'name')} {at(info, 'version') or ''}".rstrip() if info else ""
     return f"version {at(params, 'protocolVersion')}{peer}"
 
@@ -115,13 +116,38 @@ def _summarize_update(params: Any) -> str:
     update = at(params, "update")
     kind = at(update, "sessionUpdate")
     match kind:
-        case "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk":
-            return f"{kind} {_summarize_content(at(update, 'content'))}"
+        case (
+            "agent_message_chunk"
+            | "agent_thought_chunk"
+            | "user_message_chunk"
+            | "agent_message"
+            | "agent_thought"
+            | "user_message"
+        ):
+            return f"{kind} {_summarize_content(at(update, 'content') or [])}".rstrip()
         case "tool_call" | "tool_call_update":
-            parts = [at(update, name) for name in ("toolCallId", "title", "kind", "status")]
-            return f"{kind} {' · '.join(str(part) for part in parts if part is not None)}"
-        case "plan":
-            states = [str(at(entry, "status")) for entry in listed(update, "entries")]
+            return f"{kind} {_join_members(update, 'toolCallId', 'title', 'kind', 'status')}"
+        case "tool_call_content_chunk":
+            content = at(update, "content")
+            return (
+                f"{kind} {at(update, 'toolCallId')} {_summarize_content(at(content, 'content') or content)}"
+            )
+        case "terminal_update":
+            ended = at(update, "exitStatus")
+            outcome = "" if ended is None else f" · ended, {_summarize_members(ended)}"
+            return f"{kind} {_join_members(update, 'terminalId', 'command', 'cwd')}{outcome}"
+        case "terminal_output_chunk":
+            return f"{kind} {at(update, 'terminalId')} {_quote(_decode_output(at(update, 'data')))}"
+        case "state_update":
+            words = [_join_members(update, "state", "stopReason")]
+            if at(update, "background"):
+                words.append(f"{len(listed(update, 'background'))} in the background")
+            if (message := at(update, "error", "message")) is not None:
+                words.append(str(message))
+            return f"{kind} {', '.join(words)}"
+        case "plan" | "plan_update" if at(update, "plan") is None or at(update, "plan", "entries"):
+            entries = listed(update, "entries") or listed(update, "plan", "entries")
+            states = [str(at(entry, "status")) for entry in entries]
             return f"plan of {len(states)}, {states.count('completed')} completed"
         case "available_commands_update":
             names = [f"/{at(command, 'name')}" for command in listed(update, "availableCommands")]
@@ -130,10 +156,31 @@ def _summarize_update(params: Any) -> str:
             return f"{kind or ''} {_summarize_members(update, omit='sessionUpdate')}".strip()
 
 
+def _join_members(value: Any, *names: str) -> str:
+    return " · ".join(str(part) for name in names if (part := at(value, name)) is not None)
+
+
+def _decode_output(data: Any) -> str:
+    try:
+        return b64decode(str(data), validate=True).decode(errors="replace")[:_MAX_TEXT]
+    except ValueError:
+        return str(data)
+
+
 def _summarize_permission(params: Any) -> str:
-    call = at(params, "toolCall")
+    call = at(params, "toolCall") or at(params, "subject", "toolCall")
+    title = at(params, "title") or at(call, "title") or at(call, "toolCallId")
+    command = at(params, "subject", "command")
     kinds = [str(at(option, "kind")) for option in listed(params, "options")]
-    return f"{at(call, 'title') or at(call, 'toolCallId')}: {', '.join(kinds)}"
+    return f"{title}{f' {_quote(command)}' if command else ''}: {', '.join(kinds)}"
+
+
+def _summarize_inner(params: Any) -> str:
+    """A message that carries another one."""
+    inner = at(params, "params")
+    summarize = _CALL_SUMMARIES.get(str(at(params, "method")), _summarize_members)
+    server = at(params, "serverId")
+    return f"{f'{server} ' if server else ''}{at(params, 'method')} {summarize(inner)}".rstrip()
 
 
 def _summarize_outcome(result: Any) -> str:
@@ -155,6 +202,9 @@ _CALL_SUMMARIES: Final[dict[str, Callable[[Any], str]]] = {
     "session/prompt": lambda params: _summarize_content(at(params, "prompt")),
     "session/cancel": lambda params: "",
     "session/update": _summarize_update,
+    "mcp/message": _summarize_inner,
+    "proxy/initialize": _summarize_initialize,
+    "proxy/successor": _summarize_inner,
     "session/request_permission": _summarize_permission,
     "terminal/create": _summarize_terminal,
     "fs/read_text_file": lambda params: str(at(params, "path")),
@@ -163,6 +213,6 @@ _CALL_SUMMARIES: Final[dict[str, Callable[[Any], str]]] = {
 _ANSWER_SUMMARIES: Final[dict[str, Callable[[Any], str]]] = {
     "initialize": _summarize_initialize,
     "session/new": lambda result: str(at(result, "sessionId")),
-    "session/prompt": lambda result: str(at(result, "stopReason")),
+    "session/prompt": lambda result: str(at(result, "stopReason") or _summarize_members(result)),
     "session/request_permission": _summarize_outcome,
 }

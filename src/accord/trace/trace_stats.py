@@ -53,8 +53,11 @@ class TurnStats(Struct):
 
 class _OpenTurn(Struct):
     turn: TurnStats
+    request: TraceStep
     last_update: float
     first_chunk: float | None = None
+    inserted: bool = False
+    """Whether its prompt was answered without a stop reason, as in version 2."""
 
 
 class TraceStats:
@@ -70,7 +73,7 @@ class TraceStats:
         self.noise: int = 0
         self.faults: int = 0
         self.sessions: set[str] = set()
-        self._open_turns: dict[tuple[int, str], _OpenTurn] = {}
+        self._open_turns: dict[tuple[int, str], list[_OpenTurn]] = {}
         self._run_seconds: dict[int, float] = {}
 
     def add(self, number: int, step: TraceStep | TraceStart) -> None:
@@ -111,7 +114,8 @@ class TraceStats:
         if step.method == "session/prompt" and step.kind == "request":
             turn = TurnStats(step.session, step.entry.at, number)
             self.turns.append(turn)
-            self._open_turns[number, step.session] = _OpenTurn(turn, step.entry.at)
+            open_turns = self._open_turns.setdefault((number, step.session), [])
+            open_turns.append(_OpenTurn(turn, step, step.entry.at))
         elif step.method == "session/update":
             self._count_update(number, step)
 
@@ -124,32 +128,45 @@ class TraceStats:
         method_count.durations.append(step.duration)
         method_count.unanswered -= 1
         method_count.errors += step.kind == "error"
-        open_turn = self._open_turns.get((number, step.session))
-        if step.method == "session/prompt" and open_turn is not None:
-            del self._open_turns[number, step.session]
-            turn = open_turn.turn
-            turn.duration = step.duration
-            turn.longest_gap = max(turn.longest_gap, step.entry.at - open_turn.last_update)
-            turn.outcome = (
-                f"error {at(step.message, 'error', 'code')}"
-                if step.kind == "error"
-                else str(at(step.result, "stopReason"))
-            )
+        if step.method != "session/prompt":
+            return
+        for turn in self._open_turns.get((number, step.session), [])[:]:
+            if turn.request is not step.request:
+                continue
+            if step.kind == "error":
+                self._end_turn(number, turn, step, f"error {at(step.message, 'error', 'code')}")
+            elif (reason := at(step.result, "stopReason")) is not None or turn.inserted:
+                self._end_turn(number, turn, step, str(reason))
+            else:
+                turn.inserted = True
+
+    def _end_turn(self, number: int, turn: _OpenTurn, step: TraceStep, outcome: str) -> None:
+        self._open_turns[number, step.session].remove(turn)
+        now, stats = step.entry.at, turn.turn
+        stats.duration = now - stats.began
+        stats.longest_gap = max(stats.longest_gap, now - turn.last_update)
+        stats.outcome = outcome
 
     def _count_update(self, number: int, step: TraceStep) -> None:
-        kind = at(step.params, "update", "sessionUpdate")
+        update = at(step.params, "update")
+        kind = at(update, "sessionUpdate")
         self.updates[str(kind)] = self.updates.get(str(kind), 0) + 1
-        open_turn = self._open_turns.get((number, step.session))
-        if open_turn is None:
-            return
-        now, turn = step.entry.at, open_turn.turn
+        open_turns = self._open_turns.get((number, step.session), [])
+        if open_turns:
+            self._count_turn_update(open_turns[0], step.entry.at, update)
+        if kind == "state_update" and at(update, "state") == "idle":
+            for turn in [one for one in open_turns if one.inserted]:
+                self._end_turn(number, turn, step, str(at(update, "stopReason") or "idle"))
+
+    def _count_turn_update(self, open_turn: _OpenTurn, now: float, update: Any) -> None:
+        turn = open_turn.turn
         turn.updates += 1
         if turn.first_update is None:
             turn.first_update = now - turn.began
         turn.longest_gap = max(turn.longest_gap, now - open_turn.last_update)
         open_turn.last_update = now
-        if kind in _CHUNKS:
-            text = at(step.params, "update", "content", "text")
+        if at(update, "sessionUpdate") in _CHUNKS:
+            text = at(update, "content", "text")
             turn.chunks += 1
             turn.characters += len(text) if isinstance(text, str) else 0
             if open_turn.first_chunk is None:

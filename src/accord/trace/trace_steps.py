@@ -4,7 +4,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 
-from accord.schema.conformance_rules import RULES
+from accord.schema.conformance_rules import RULES, RULES_V2
 from accord.trace.trace_format import Side, TraceEntry
 from accord.wire.envelope import id_key
 
@@ -22,7 +22,9 @@ class TraceFault(Struct, frozen=True):
     @property
     def rule(self) -> int | None:
         """The number of the rule."""
-        return None if self.slug is None else RULES.by_slug[self.slug].id
+        if self.slug is None:
+            return None
+        return (RULES_V2 if self.slug.startswith("v2-") else RULES).by_slug[self.slug].id
 
     def __str__(self) -> str:
         return self.text if self.slug is None else f"{self.text} (rule {self.slug}, {self.rule})"

@@ -6,12 +6,12 @@ The page works without scripts; its one script only filters.
 import json
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from accord.text_width import count_text, cut_to_width
-from accord.trace.message_judge import MessageJudge
+from accord.trace.message_judge import Judgment, MessageJudge
 from accord.trace.step_summary import (
     escape_controls,
     escape_lines,
@@ -21,8 +21,11 @@ from accord.trace.step_summary import (
 )
 from accord.trace.trace_format import DamagedLine, TraceEntry, TraceStart
 from accord.trace.trace_reader import StepFilter, start_time
-from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep
+from accord.trace.trace_steps import CallTracker, TraceFault, TraceStep, at
 from accord.trace.wire_line import WireLine
+
+if TYPE_CHECKING:
+    from accord.trace.message_judge_v2 import MessageJudgeV2
 
 _MAX_NAMES: Final = 50
 _MAX_FAULTS: Final = 5
@@ -56,26 +59,57 @@ class TimelineStyle(Struct, frozen=True):
 
 
 class _RunState:
-    def __init__(self, number: int, start: TraceStart | None) -> None:
+    def __init__(self, number: int, start: TraceStart | None, version: int | None) -> None:
         self.number = number
         self.start = start
         self._tracker = CallTracker()
+        self._version = version
+        """The version of the messages; None until `initialize` is answered."""
         self._judge = MessageJudge("client", "agent")
+        self._judge_v2: MessageJudgeV2 | None = None
+        if version == 2:
+            self._start_judge_v2()
 
     def add(self, entry: TraceEntry) -> TraceStep:
         """Turn the next entry into a step, with its faults."""
         step = self._tracker.add(entry)
         if step.side is not None and entry.kind == "frame":
             line = WireLine("", step.number, step.side, entry.data, step.message)
-            judgments = self._judge.judge(line)[:_MAX_FAULTS]
-            step.faults = [TraceFault(one.reason, one.rule) for one in judgments]
+            step.faults = [TraceFault(one.reason, one.rule) for one in self._judgments(step, line)]
         return step
+
+    def _judgments(self, step: TraceStep, line: WireLine) -> list[Judgment]:
+        """Judge a line in its version. One that precedes the choice of a version counts as the later one."""
+        if self._version is None and step.method == "initialize":
+            version = at(step.params if step.kind == "request" else step.result, "protocolVersion")
+            newer = isinstance(version, int) and version >= 2
+            if step.kind == "request" and newer and self._judge_v2 is None:
+                self._start_judge_v2()
+            elif step.kind == "answer":
+                self._version = 2 if newer else 1
+        found_v2 = None if self._judge_v2 is None else self._judge_v2.judge(line)
+        found = [] if self._version == 2 else self._judge.judge(line)
+        return (found if found_v2 is None or self._version == 1 else found_v2)[:_MAX_FAULTS]
+
+    def _start_judge_v2(self) -> None:
+        from accord.trace.message_judge_v2 import MessageJudgeV2
+
+        self._judge_v2 = MessageJudgeV2()
+
+    @property
+    def _prefix(self) -> str:
+        return "" if self._judge_v2 is None or self._version == 1 else "v2-"
 
     def unanswered(self) -> Iterator[tuple[TraceStep, TraceFault]]:
         """Yield the requests without a response at the end of the run."""
         for step in self._tracker.unanswered():
             receiver = "agent" if step.side == "client" else "client"
-            yield step, TraceFault(f"{step.method} was never answered", f"framing.{receiver}-one-answer")
+            yield (
+                step,
+                TraceFault(
+                    f"{step.method} was never answered", f"{self._prefix}framing.{receiver}-one-answer"
+                ),
+            )
 
 
 class Timeline:
@@ -86,11 +120,14 @@ class Timeline:
         step_filter: StepFilter = StepFilter(),  # noqa: B008 - it is frozen
         *,
         run: int | None = None,
+        version: int | None = None,
     ) -> None:
+        """`version` is that of all messages; None: each run's `initialize` says it."""
         self.filter: StepFilter = step_filter
         self.faults: int = 0
         self.damaged: list[DamagedLine] = []
         self._run_number = run
+        self._version = version
         self._runs: dict[str, _RunState] = {}
         self._total = self._shown = 0
         self._methods: dict[str, None] = {}
@@ -107,7 +144,7 @@ class Timeline:
             run = self._runs.get(line.run)
             if run is None:
                 run = self._runs[line.run] = _RunState(
-                    len(self._runs) + 1, line if isinstance(line, TraceStart) else None
+                    len(self._runs) + 1, line if isinstance(line, TraceStart) else None, self._version
                 )
             if self._run_number is not None and run.number != self._run_number:
                 continue

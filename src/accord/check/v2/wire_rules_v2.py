@@ -1,10 +1,5 @@
 """The rules of version 2 for all messages of a connection: envelope, schema, and the order of updates."""
 
-import base64
-import binascii
-import re
-from functools import cache
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from accord.check.agent.agent_message_rules import AgentRecord
@@ -15,45 +10,23 @@ from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import SCHEMA, RuleId, RuleNotes
 from accord.check.v2.agent_v2 import is_state, is_user_message
 from accord.check.wire_rules import ConnectionRecord, check_record
-from accord.schema.methods import Method
-from accord.schema.validation import UNKNOWN_MEMBER, Violation, violations
+from accord.schema.validation import violations
+from accord.trace.message_judge_v2 import (
+    KNOWN_VALUES,
+    MESSAGE_KINDS,
+    STOP_REASONS,
+    find_method,
+    is_absolute,
+    terminal_problem,
+    violated_rule,
+)
 from accord.trace.trace_format import Side
 from accord.trace.trace_steps import at, listed
 from accord.trace.wire_line import WireLine, pair_calls
-from accord.wire.envelope import Message, id_key
+from accord.wire.envelope import id_key
 
-_MESSAGES: Final = ("user_message", "agent_message", "agent_thought")
-_MESSAGE_KINDS: Final = (*_MESSAGES, *(f"{kind}_chunk" for kind in _MESSAGES))
-_SCHEMA_RULES: Final[tuple[tuple[tuple[str, ...], str, RuleId], ...]] = (
-    (_MESSAGE_KINDS, r"messageId", "v2-update.message-id"),
-    (("tool_call_update", "tool_call_content_chunk"), r"toolCallId", "v2-update.tool-call-id"),
-    (("plan_update", "plan_removed"), r"planId", "v2-update.plan-id"),
-    (("terminal_update", "terminal_output_chunk"), r"", "v2-update.terminal"),
-    (("state_update",), r"stopReason", "v2-prompt.stop-reason"),
-    (("session/request_permission",), r"", "v2-permission.members"),
-    (("session/prompt=",), r"", "v2-prompt.message-id"),
-    (("session/new=",), r"sessionId", "v2-session.new"),
-    (("session/list=",), r"", "v2-session.list"),
-    (("session/close=",), r"", "v2-session.close"),
-    (("session/delete=",), r"", "v2-session.delete"),
-    (("session/set_config_option=",), r"", "v2-session.option-set"),
-    (("auth/login=",), r"", "v2-auth.login"),
-    (("auth/logout=",), r"", "v2-auth.logout"),
-    (("session/new", "session/resume", "session/list"), r"cwd", "v2-session.absolute-folder"),
-    (("initialize=",), r"protocolVersion", "v2-initialize.version"),
-    (("initialize=",), r"\binfo", "v2-initialize.agent-info"),
-    (("initialize=",), r"capabilities", "v2-initialize.agent-capability-objects"),
-    (("initialize=",), r"authMethods", "v2-auth.method-members"),
-    (("initialize",), r"\binfo", "v2-initialize.client-info"),
-    (("initialize",), r"capabilities", "v2-initialize.client-capability-objects"),
-    (("session/request_permission=",), r"", "v2-permission.offered-option"),
-)
-"""Which rule a violation of the schema breaks: kinds of messages, a pattern for its text, and the rule.
-
-A kind is a kind of update, a method, or `method=` for the result of a method.
-"""
 _PASSED: Final[dict[str, tuple[RuleId, ...]]] = {
-    **dict.fromkeys(_MESSAGE_KINDS, ("v2-update.message-id",)),
+    **dict.fromkeys(MESSAGE_KINDS, ("v2-update.message-id",)),
     "tool_call_update": ("v2-update.tool-call-id",),
     "tool_call_content_chunk": ("v2-update.tool-call-id",),
     "plan_update": ("v2-update.plan-id",),
@@ -64,21 +37,6 @@ _PASSED: Final[dict[str, tuple[RuleId, ...]]] = {
     "initialize": ("v2-initialize.client-capability-objects",),
 }
 """The rules that a valid message of a kind keeps."""
-_VALUES: Final[dict[str, dict[str, frozenset[str]]]] = {
-    "state_update": {"state": frozenset(("running", "idle", "requires_action", "unknown"))},
-    "tool_call_update": {
-        "status": frozenset(("pending", "in_progress", "paused", "completed", "failed", "cancelled")),
-        "kind": frozenset(
-            "read edit delete move search execute think fetch switch_mode other".split()  # noqa: SIM905
-        ),
-    },
-    "compaction_update": {"status": frozenset(("in_progress", "completed", "failed", "cancelled"))},
-    "notice": {"severity": frozenset(("info", "warning", "error"))},
-}
-"""The values of the protocol; a program's own ones start with `_`."""
-STOP_REASONS: Final = frozenset(
-    ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error")
-)
 
 
 async def check_agent_v2(agent: AgentUnderTest, notes: RuleNotes) -> None:
@@ -97,25 +55,6 @@ async def check_client_v2(client: ClientUnderTest, notes: RuleNotes) -> None:
     if at(record.initialize_result, "protocolVersion") == 1:
         return  # it goes on in version 1
     await check_record(record, notes, [check_envelopes, check_schema, _check_client_calls])
-
-
-@cache
-def _methods() -> dict[tuple[str, str], list[Method]]:
-    """The methods of version 2 by name and kind."""
-    from accord.schema.v2.methods import METHODS
-
-    found: dict[tuple[str, str], list[Method]] = {}
-    for method in METHODS:
-        found.setdefault((method.name, method.kind), []).append(method)
-    return found
-
-
-def find_method(receiver: Side, line: WireLine) -> Method | None:
-    """The method that a call names, if its receiver serves it."""
-    kind = "request" if line.is_request else "notification"
-    return next(
-        (one for one in _methods().get((line.method, kind), []) if one.served_by in (receiver, "both")), None
-    )
 
 
 # -- both sides
@@ -185,21 +124,12 @@ def _judge_schema(
     if kind == "initialize=" and at(value, "protocolVersion") != 2:
         return  # a result of another version
     for violation in violations(cls, value)[:100]:
-        rule = _violated_rule(record.side, kind, violation)
+        rule = violated_rule(record.side, kind, violation) or SCHEMA
         broken.add(rule)
         notes.add_fail(rule, f"{kind.rstrip('=')}: {violation}", line, from_schema=True)
     for rule in (SCHEMA, f"v2-framing.{record.side}-custom-members", *_PASSED.get(kind, ())):
         if rule not in broken:
             notes.add_pass(rule, "matches the schema", *(() if rule == SCHEMA else (line,)))
-
-
-def _violated_rule(side: Side, kind: str, violation: Violation) -> RuleId:
-    if violation.reason == UNKNOWN_MEMBER:
-        own = {"session/prompt=": "v2-prompt.message-id"}
-        return own.get(kind, f"v2-framing.{side}-custom-members")
-    text = str(violation)
-    rules = (rule for kinds, form, rule in _SCHEMA_RULES if kind in kinds and re.search(form, text))
-    return next(rules, SCHEMA)
 
 
 # -- agents
@@ -303,7 +233,7 @@ def _check_updates(record: AgentRecord, notes: RuleNotes) -> None:
         update, kind = line.update, line.kind
         failure = f"an update of {line.session!r}, which is no session of this connection"
         notes.judge("v2-update.session", line.session in sessions, "of known sessions", failure, line)
-        for member, values in _VALUES.get(kind, {}).items():
+        for member, values in KNOWN_VALUES.get(kind, {}).items():
             value = update.get(member)
             if isinstance(value, str):
                 rule, failure = "v2-update.known-values", f"{member} is {value!r}"
@@ -315,7 +245,7 @@ def _check_updates(record: AgentRecord, notes: RuleNotes) -> None:
             failure = "a tool call begins without a title"
             notes.judge("v2-update.tool-call-title", has_title, "tool calls have titles", failure, line)
         if kind in ("terminal_update", "terminal_output_chunk"):
-            problem = _terminal_problem(update)
+            problem = terminal_problem(update)
             notes.judge("v2-update.terminal", not problem, "terminals are well-formed", problem, line)
     for line in record.requests("session/request_permission"):
         ids = [at(option, "optionId") for option in listed(line.params, "options")]
@@ -334,23 +264,6 @@ def _known_sessions(record: AgentRecord) -> set[str]:
         call.request.session for call in record.client_requests if call.request.method == "session/resume"
     }
     return {session for session in opened | resumed if isinstance(session, str)}
-
-
-def _terminal_problem(update: Message) -> str:
-    cwd = update.get("cwd")
-    if isinstance(cwd, str) and not _is_absolute(cwd):
-        return f"the folder of a terminal is {cwd!r}"
-    for data in (update.get("data"), at(update.get("output"), "data")):
-        if isinstance(data, str):
-            try:
-                base64.b64decode(data, validate=True)
-            except (binascii.Error, ValueError):
-                return f"output that is not base64: {data[:40]!r}"
-    return ""
-
-
-def _is_absolute(path: str) -> bool:
-    return PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute()
 
 
 # -- clients
@@ -380,7 +293,7 @@ def _check_client_calls(record: ClientRecord, notes: RuleNotes) -> None:
         cwd = at(line.params, "cwd")
         if isinstance(cwd, str):
             rule, failure = "v2-session.absolute-folder", f"the folder {cwd!r} is relative"
-            notes.judge(rule, _is_absolute(cwd), "folders are absolute", failure, line)
+            notes.judge(rule, is_absolute(cwd), "folders are absolute", failure, line)
     for call in record.agent_requests:
         for answer in call.answers if call.request.method == "session/request_permission" else ():
             outcome = at(answer.message, "result", "outcome")

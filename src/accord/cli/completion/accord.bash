@@ -139,12 +139,14 @@ _accord() {
         'accord check rules --protocol') _accord_words '1 2'; return ;;
         'accord trace record -o'|'accord trace record --output') _accord_paths -f; return ;;
         'accord trace record --env') return ;;
+        'accord trace record --protocol') _accord_words '1 2 auto'; return ;;
         'accord trace show --run') return ;;
         'accord trace show --method') return ;;
         'accord trace show --session') return ;;
         'accord trace show --from') _accord_words 'client agent stderr'; return ;;
         'accord trace show --since') return ;;
         'accord trace show --until') return ;;
+        'accord trace show --protocol') _accord_words '1 2'; return ;;
         'accord trace show --width') return ;;
         'accord trace show --html') _accord_paths -f; return ;;
         'accord trace replay --run') return ;;
@@ -161,6 +163,7 @@ _accord() {
         'accord trace stats --from') _accord_words 'client agent stderr'; return ;;
         'accord trace stats --since') return ;;
         'accord trace stats --until') return ;;
+        'accord trace stats --protocol') _accord_words '1 2'; return ;;
         'accord proxy --use') return ;;
         'accord proxy --part') return ;;
         'accord proxy -a'|'accord proxy --agent') return ;;
@@ -265,10 +268,10 @@ _accord() {
         'accord check client') if [[ $cur == -* ]]; then _accord_words '-h --help --only --skip --need --script --protocol --json --junit --html --env --slow --jobs --verbose -v --quiet -q'; else :; fi ;;
         'accord check rules') if [[ $cur == -* ]]; then _accord_words '-h --help --json --protocol'; else _accord_words 'agent client'; fi ;;
         'accord trace') _accord_words 'record show replay stats' ;;
-        'accord trace record') if [[ $cur == -* ]]; then _accord_words '-h --help -o --output --redact --no-redact --env'; else :; fi ;;
-        'accord trace show') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --full --follow -f --width --json --html'; else _accord_paths -f; fi ;;
+        'accord trace record') if [[ $cur == -* ]]; then _accord_words '-h --help -o --output --redact --no-redact --env --protocol'; else :; fi ;;
+        'accord trace show') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --protocol --full --follow -f --width --json --html'; else _accord_paths -f; fi ;;
         'accord trace replay') if [[ $cur == -* ]]; then _accord_words '-h --help --run --ignore --report --speed --patience --as-client --cwd --env --timeout'; else _accord_paths -f; fi ;;
-        'accord trace stats') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --json'; else _accord_paths -f; fi ;;
+        'accord trace stats') if [[ $cur == -* ]]; then _accord_words '-h --help --run --method --session --from --since --until --faults --protocol --json'; else _accord_paths -f; fi ;;
         'accord proxy') if [[ $cur == -* ]]; then _accord_words '-h --help --use --part --in-chain -a --agent --env --trust'; else :; fi ;;
         'accord agents') _accord_words 'list show add remove install update import trust schema login logout setup' ;;
         'accord agents list') if [[ $cur == -* ]]; then _accord_words '-h --help --cwd --json --registry --trust'; else :; fi ;;

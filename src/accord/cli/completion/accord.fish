@@ -225,6 +225,7 @@ complete -c accord -n '__accord_at \'accord trace record\'' -s o -l output -r -F
 complete -c accord -n '__accord_at \'accord trace record\'' -l redact -d 'remove secrets from the recording (default)'
 complete -c accord -n '__accord_at \'accord trace record\'' -l no-redact -d 'record everything, including secrets'
 complete -c accord -n '__accord_at \'accord trace record\'' -l env -x -d 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+complete -c accord -n '__accord_at \'accord trace record\'' -l protocol -xa '1 2 auto' -d 'protocol version to ask the agent for, for a client of version 1: 1, 2 or auto'
 complete -c accord -n '__accord_at \'accord trace show\'' -s h -l help -d 'show this help message and exit'
 complete -c accord -n '__accord_at \'accord trace show\'' -l run -x -d 'show only the Nth run of the file'
 complete -c accord -n '__accord_at \'accord trace show\'' -l method -x -d 'show only this method; * and ? are wildcards; repeatable'
@@ -233,6 +234,7 @@ complete -c accord -n '__accord_at \'accord trace show\'' -l from -xa 'client ag
 complete -c accord -n '__accord_at \'accord trace show\'' -l since -x -d 'show only later messages: seconds of the run, 14:03:27, or a date'
 complete -c accord -n '__accord_at \'accord trace show\'' -l until -x -d 'show only earlier messages'
 complete -c accord -n '__accord_at \'accord trace show\'' -l faults -d 'show only messages that break a protocol rule'
+complete -c accord -n '__accord_at \'accord trace show\'' -l protocol -xa '1 2' -d 'protocol version of the messages: 1 or 2 (default: the one that `initialize` agreed on)'
 complete -c accord -n '__accord_at \'accord trace show\'' -l full -d 'print every message in full below its line'
 complete -c accord -n '__accord_at \'accord trace show\'' -l follow -s f -d 'wait for new messages and show them'
 complete -c accord -n '__accord_at \'accord trace show\'' -l width -x -d 'cut lines to N characters (0: no limit; default: the terminal)'
@@ -258,6 +260,7 @@ complete -c accord -n '__accord_at \'accord trace stats\'' -l from -xa 'client a
 complete -c accord -n '__accord_at \'accord trace stats\'' -l since -x -d 'show only later messages: seconds of the run, 14:03:27, or a date'
 complete -c accord -n '__accord_at \'accord trace stats\'' -l until -x -d 'show only earlier messages'
 complete -c accord -n '__accord_at \'accord trace stats\'' -l faults -d 'show only messages that break a protocol rule'
+complete -c accord -n '__accord_at \'accord trace stats\'' -l protocol -xa '1 2' -d 'protocol version of the messages: 1 or 2 (default: the one that `initialize` agreed on)'
 complete -c accord -n '__accord_at \'accord trace stats\'' -l json -d 'print one JSON object'
 complete -c accord -n '__accord_at \'accord trace stats\'' -F
 complete -c accord -n '__accord_at \'accord proxy\'' -s h -l help -d 'show this help message and exit'

@@ -295,6 +295,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--redact' = 'remove secrets from the recording (default)'
             '--no-redact' = 'record everything, including secrets'
             '--env' = 'environment variable for the agent; NAME alone passes your own value on; repeatable'
+            '--protocol' = 'protocol version to ask the agent for, for a client of version 1: 1, 2 or auto'
         }
         'accord trace show' = @{
             '-h' = 'show this help message and exit'
@@ -306,6 +307,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--since' = 'show only later messages: seconds of the run, 14:03:27, or a date'
             '--until' = 'show only earlier messages'
             '--faults' = 'show only messages that break a protocol rule'
+            '--protocol' = 'protocol version of the messages: 1 or 2 (default: the one that `initialize` agreed on)'
             '--full' = 'print every message in full below its line'
             '--follow' = 'wait for new messages and show them'
             '-f' = 'wait for new messages and show them'
@@ -336,6 +338,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
             '--since' = 'show only later messages: seconds of the run, 14:03:27, or a date'
             '--until' = 'show only earlier messages'
             '--faults' = 'show only messages that break a protocol rule'
+            '--protocol' = 'protocol version of the messages: 1 or 2 (default: the one that `initialize` agreed on)'
             '--json' = 'print one JSON object'
         }
         'accord proxy' = @{
@@ -743,12 +746,14 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord trace record -o' = @('<file>')
         'accord trace record --output' = @('<file>')
         'accord trace record --env' = @('<>')
+        'accord trace record --protocol' = @('1', '2', 'auto')
         'accord trace show --run' = @('<>')
         'accord trace show --method' = @('<>')
         'accord trace show --session' = @('<>')
         'accord trace show --from' = @('client', 'agent', 'stderr')
         'accord trace show --since' = @('<>')
         'accord trace show --until' = @('<>')
+        'accord trace show --protocol' = @('1', '2')
         'accord trace show --width' = @('<>')
         'accord trace show --html' = @('<file>')
         'accord trace show' = @('<file>')
@@ -767,6 +772,7 @@ Register-ArgumentCompleter -Native -CommandName accord -ScriptBlock {
         'accord trace stats --from' = @('client', 'agent', 'stderr')
         'accord trace stats --since' = @('<>')
         'accord trace stats --until' = @('<>')
+        'accord trace stats --protocol' = @('1', '2')
         'accord trace stats' = @('<file>')
         'accord proxy --use' = @('<>')
         'accord proxy --part' = @('<>')
