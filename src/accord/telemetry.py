@@ -41,7 +41,7 @@ _DURATIONS: Final[dict[Kind, tuple[str, list[float]]]] = {
 }
 
 
-class Tokens(Protocol):
+class TokenCounts(Protocol):
     """The tokens of a request or a turn."""
 
     @property
@@ -138,7 +138,7 @@ class Operation:
             text = content if isinstance(content, str) else json.dumps(content, default=str)
             self.span.set_attribute(f"gen_ai.{_DOTTED.get(name, name)}", text[:_MAX_CONTENT_CHARS])
 
-    def add_tokens(self, tokens: Tokens) -> None:
+    def add_tokens(self, tokens: TokenCounts) -> None:
         """Set the usage, and record it for a model request."""
         self.set(
             usage_input_tokens=tokens.input,

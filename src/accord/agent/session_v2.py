@@ -21,7 +21,7 @@ from accord.schema import (
     v2,
 )
 from accord.schema.codec import decode
-from accord.session.config_options_v2 import SessionOptions
+from accord.session.config_options_v2 import OfferedOptions
 from accord.session.events import (
     OWN_TAGS,
     Event,
@@ -90,7 +90,7 @@ class SessionV2:
         self.id: str = session_id
         self.open: bool = False
         """Whether the client has opened it; sub-agents have sessions that it has not."""
-        self.options: SessionOptions = SessionOptions()
+        self.options: OfferedOptions = OfferedOptions()
         self.ids: MessageIds = MessageIds(f"msg-{os.urandom(6).hex()}")
         self.next_message_id: str = ""
         """The id of the running prompt's message, if the agent was told one."""

@@ -118,10 +118,10 @@ def _render_markdown(text: str) -> str:
     if not is_terminal(sys.stdout):
         return text
     from accord.cli.output.terminal_markdown import TerminalMarkdown
-    from accord.cli.output.terminal_screen import Style, TerminalSize, symbols_for, wants_color
+    from accord.cli.output.terminal_screen import OutputSize, Style, symbols_for, wants_color
 
     parts: list[str] = []
-    size = TerminalSize(sys.stdout)
+    size = OutputSize(sys.stdout)
     style = Style(wants_color(True), symbols_for(sys.stdout.encoding))
     markdown = TerminalMarkdown(lambda text, column: parts.append(text), lambda: size.columns - 1, style)
     markdown.feed(text)

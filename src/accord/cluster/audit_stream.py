@@ -20,7 +20,7 @@ from accord.cluster.jetstream import MESSAGE_ID
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError
 from accord.gateway.access.access_tokens import TokenRights
-from accord.gateway.access.audit_log import AuditLog, AuditReader, AuditValue, ChainLink
+from accord.gateway.access.audit_log import AuditLink, AuditLog, AuditReader, AuditValue
 from accord.private_files import private_folder, try_lock, write_atomically
 
 LOG = getLogger("accord.cluster")
@@ -42,9 +42,9 @@ class ClusterAudit:
         self._more = asyncio.Event()
         self._place_file = log.path.with_name(f"{log.path.name}.sent-{streams.names.prefix}")
         self._lock: int | None = None
-        self._reading: asyncio.Future[list[tuple[ChainLink, bytes]]] | None = None
+        self._reading: asyncio.Future[list[tuple[AuditLink, bytes]]] | None = None
         self._reader: AuditReader | None = None
-        self._unsent: list[tuple[ChainLink, bytes]] = []
+        self._unsent: list[tuple[AuditLink, bytes]] = []
         self._sender: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -106,7 +106,7 @@ class ClusterAudit:
         return bool(self._unsent)
 
 
-def _read_place(path: Path) -> ChainLink:
+def _read_place(path: Path) -> AuditLink:
     with suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(path.read_bytes(), type=ChainLink)
-    return ChainLink(0, "")
+        return msgspec.json.decode(path.read_bytes(), type=AuditLink)
+    return AuditLink(0, "")

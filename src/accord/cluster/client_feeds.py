@@ -8,7 +8,7 @@ from accord.cluster.message_members import update_body
 from accord.cluster.session_feed import FeedCursor, FeedRecord
 from accord.errors import StoreError
 from accord.gateway.client_connection import ClientConnection, OutgoingFrame
-from accord.gateway.client_features import ClientFeatures
+from accord.gateway.client_features import OfferedFeatures
 
 if TYPE_CHECKING:
     from accord.cluster.cluster_router import ClusterRouter
@@ -23,7 +23,7 @@ class ClientFeeds:
         self,
         router: "ClusterRouter",
         connection: ClientConnection,
-        features: ClientFeatures,
+        features: OfferedFeatures,
         on_own_record: Callable[[str], None],
     ) -> None:
         """`on_own_record` is called with the session when the log has a record that the client wrote."""

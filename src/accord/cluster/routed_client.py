@@ -44,7 +44,7 @@ from accord.gateway.client_connection import (
     LoggedFrame,
     OutgoingFrame,
 )
-from accord.gateway.client_features import ClientFeatures
+from accord.gateway.client_features import OfferedFeatures
 from accord.gateway.contracts import RecordMark
 from accord.gateway.gateway_client import session_id_of
 from accord.schema import InitializeRequest, Notice, SessionInfoUpdate
@@ -80,7 +80,7 @@ _OWN_ID: Final = "accord-node-"
 _CANCEL_MARK: Final = f'"{CANCEL_REQUEST}"'.encode()
 
 
-class RoutedClient(ClientFeatures):
+class RoutedClient(OfferedFeatures):
     """The handler of one client's connection."""
 
     def __init__(

@@ -9,7 +9,7 @@ from accord.cluster.session_index import IndexEntry
 from accord.errors import NotFound
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
-from accord.gateway.client_features import ClientFeatures
+from accord.gateway.client_features import OfferedFeatures
 from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionUpdate, ToolCall, ToolCallChange
 from accord.session import SessionOpened
 from accord.session.tool_calls import without_terminals
@@ -19,7 +19,7 @@ class StoredSession:
     """Reads one session for one client. `updates` comes first, then the other members are known."""
 
     def __init__(
-        self, book: ClusterBook, entry: IndexEntry, rights: TokenRights, features: ClientFeatures
+        self, book: ClusterBook, entry: IndexEntry, rights: TokenRights, features: OfferedFeatures
     ) -> None:
         """Raises RpcError if the token does not cover it."""
         if rights.session not in ("", entry.session_id):

@@ -177,10 +177,10 @@ class _Service:
         """A method of the list of sessions."""
 
         async def handle(params: Any, call: ClientRequest) -> Any:
-            from accord.coder.session.session_index import SessionIndex
+            from accord.coder.session.session_index import ListedSessions
 
             resources = self._resources
-            index = resources.session_index = resources.session_index or SessionIndex(resources)
+            index = resources.session_index = resources.session_index or ListedSessions(resources)
             return await index.serve(method, params, call)
 
         return handle

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from accord.coder.models import ModelRegistry
     from accord.coder.models.model_registry import ModelChoice, Resolver
     from accord.coder.permissions.permission_settings import PermissionSettings
-    from accord.coder.session.session_index import SessionIndex
+    from accord.coder.session.session_index import ListedSessions
     from accord.coder.user_config import Config
     from accord.store.contract import Store
 
@@ -160,7 +160,7 @@ class CoderResources:
         """Set once a session is open."""
         self.reported_messages: set[str] = set()
         """Messages written to stderr once, not again for every session."""
-        self.session_index: SessionIndex | None = None
+        self.session_index: ListedSessions | None = None
         """The list of sessions for clients that follow it, once there is one."""
         self.opening_forks: set[str] = set()
         """The ids of forks that no client knows yet."""

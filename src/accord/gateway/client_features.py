@@ -27,7 +27,7 @@ CAPABILITY_GATED: Final = frozenset({Notice, CompactionUpdate, CompactionSummary
 """Updates that are sent only to clients with the matching capability."""
 
 
-class ClientFeatures:
+class OfferedFeatures:
     """The capabilities of one client."""
 
     def __init__(self) -> None:

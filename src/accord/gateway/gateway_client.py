@@ -29,7 +29,7 @@ from accord.gateway.access.access_tokens import NOT_ALLOWED, TokenRights
 from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
-from accord.gateway.client_features import ClientFeatures
+from accord.gateway.client_features import OfferedFeatures
 from accord.gateway.contracts import SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
@@ -140,7 +140,7 @@ class ClientCall:
         return decoded.value
 
 
-class GatewayClient(ClientFeatures):
+class GatewayClient(OfferedFeatures):
     """One client. `Gateway.open` creates it."""
 
     def __init__(

@@ -24,12 +24,12 @@ _CANCELED_RESULTS: Final[dict[str, Any]] = {
 }
 
 
-class OpenRequest(Struct):
+class ForwardedRequest(Struct):
     """A request that the proxy sent, until its response."""
 
     method: str
     session_id: str | None
-    answer: "asyncio.Future[tuple[Response[OpenRequest], bytes]]"
+    answer: "asyncio.Future[tuple[Response[ForwardedRequest], bytes]]"
     on_response: Callable[[], None] | None = None
     """Called with the response in the order of the wire. Without it, the response waits for nothing."""
     abandoned: bool = False

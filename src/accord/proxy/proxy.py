@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct, json
 
 from accord.clock import OwnedTasks
 from accord.errors import InvalidRequest, RpcError, UsageError
-from accord.proxy.hooked_call import HookedCall, OpenRequest, describe
+from accord.proxy.hooked_call import ForwardedRequest, HookedCall, describe
 from accord.proxy.middleware import CANCEL_TURN, HookRoute, Middleware, ServedBy, find_routes, hook_name
 from accord.proxy.typed_message import TypedMessage, TypedReader
 from accord.schema import methods as method_table
@@ -223,7 +223,7 @@ class Flow:
         self._target_is_pipe = isinstance(target, StdioTransport | ProcessTransport)
         self._to: ServedBy = to
         self._routes = routes
-        self._core = RpcCore[OpenRequest](answer_invalid=False)
+        self._core = RpcCore[ForwardedRequest](answer_invalid=False)
         self._pressure = BackPressure(source, limits, output=target)
         kinds: tuple[Kind, Kind] = ("request", "notification")
         self._aliases = {
@@ -291,18 +291,18 @@ class Flow:
         method: str,
         session_id: str | None,
         on_response: Callable[[], None] | None = None,
-    ) -> "asyncio.Future[tuple[Response[OpenRequest], bytes]]":
+    ) -> "asyncio.Future[tuple[Response[ForwardedRequest], bytes]]":
         """Return the future response to a request that is about to be sent. Raises ConnectionClosed."""
         if self._core.end is not None:
             raise connection_closed(method, self._core.end)
-        answer: asyncio.Future[tuple[Response[OpenRequest], bytes]]
+        answer: asyncio.Future[tuple[Response[ForwardedRequest], bytes]]
         answer = asyncio.get_running_loop().create_future()
-        self._core.expect_response(id, OpenRequest(method, session_id, answer, on_response))
+        self._core.expect_response(id, ForwardedRequest(method, session_id, answer, on_response))
         return answer
 
     async def wait(
-        self, id: RequestId, answer: "asyncio.Future[tuple[Response[OpenRequest], bytes]]"
-    ) -> tuple[Response[OpenRequest], bytes]:
+        self, id: RequestId, answer: "asyncio.Future[tuple[Response[ForwardedRequest], bytes]]"
+    ) -> tuple[Response[ForwardedRequest], bytes]:
         """Wait for the response; if the caller is canceled, cancel the request."""
         try:
             return await answer
@@ -415,7 +415,7 @@ class Flow:
         self.proxy.calls.add(call)
         call.start()
 
-    def _deliver(self, response: Response[OpenRequest], frame: bytes) -> None:
+    def _deliver(self, response: Response[ForwardedRequest], frame: bytes) -> None:
         request = response.call
         on_response = request.on_response
 

@@ -66,7 +66,7 @@ def option_v2(option: SessionConfigOption) -> "v2.SessionConfigOption":
     return v2.SessionConfigSelect(**members, options=cast(Any, options))
 
 
-class SessionOptions:
+class OfferedOptions:
     """The options of one session of a version 1 agent, as a version 2 client sees them."""
 
     def __init__(self) -> None:

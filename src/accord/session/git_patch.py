@@ -9,7 +9,7 @@ _LONG: Final = 2000
 _NO_NEWLINE: Final = "\\ No newline at end of file"
 
 
-class FilePatch(NamedTuple):
+class GitFilePatch(NamedTuple):
     """The texts of one file in a patch. None means that there is no file on that side."""
 
     old: str | None
@@ -30,9 +30,9 @@ def write_patch(path: str, old: str | None, new: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_patch(text: str) -> list[FilePatch]:
+def read_patch(text: str) -> list[GitFilePatch]:
     """Return the texts of each file, in order. Of a patch without all lines, those that it has."""
-    patches: list[FilePatch] = []
+    patches: list[GitFilePatch] = []
     old: list[str] = []
     new: list[str] = []
     missing_old = missing_new = False
@@ -43,7 +43,7 @@ def read_patch(text: str) -> list[FilePatch]:
     def end_file() -> None:
         if started:
             patches.append(
-                FilePatch(None if missing_old else "".join(old), None if missing_new else "".join(new))
+                GitFilePatch(None if missing_old else "".join(old), None if missing_new else "".join(new))
             )
 
     for line in text.split("\n"):

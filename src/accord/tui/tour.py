@@ -19,7 +19,7 @@ _FILE: Final = "greeting.py"
 _CODE: Final = 'def greet(name):\n    return f"Helo, {name}!"\n\n\nprint(greet("world"))\n'
 
 
-class TourStep(NamedTuple):
+class TourHint(NamedTuple):
     """What is said, and the prompt that the user sends next."""
 
     text: str
@@ -27,19 +27,19 @@ class TourStep(NamedTuple):
 
 
 STEPS: Final = (
-    TourStep(
+    TourHint(
         f"1 of 4, a plan. The agent looks at {_FILE}, which greets with a typing error. Press Enter.",
         f"plan: read the code; fix the greeting; check it then read {_FILE}",
     ),
-    TourStep(
+    TourHint(
         "2 of 4, a change. The agent asks before it changes a file: a allows, r rejects. Press Enter.",
         f"replace Helo with Hello in {_FILE}",
     ),
-    TourStep(
+    TourHint(
         f"3 of 4, take it back. {_FILE} becomes as it was, and your prompt comes back. Press Enter.",
         "/undo",
     ),
-    TourStep(
+    TourHint(
         "4 of 4, look at all changes. Clear the prompt with Ctrl+C, then type /review, or send this again.",
         "",
     ),

@@ -20,7 +20,7 @@ from tests.cli.output.output_recorder import (
 
 import accord
 from accord.cli.output import output_for
-from accord.cli.output.terminal_screen import TerminalSize, wants_color
+from accord.cli.output.terminal_screen import OutputSize, wants_color
 from accord.client import AgentEnded, AgentRestarted, SessionLost, TerminalPrinted
 from accord.client.remote_agent import connect_transport
 from accord.errors import Crashed, RpcError, UsageError
@@ -443,11 +443,11 @@ async def test_live_lines_without_colors_keep_the_text() -> None:
 def test_the_width_is_read_again_after_a_resize() -> None:
     master, slave = os.openpty()
     with open(master, "rb"), open(slave, "w") as stream:
-        size = TerminalSize(stream)
+        size = OutputSize(stream)
         for columns in (100, 42):
             fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
             assert (size.columns, size.lines) == (columns, 30)
-        assert TerminalSize(stream, 3).columns == 20  # the minimum width
+        assert OutputSize(stream, 3).columns == 20  # the minimum width
 
 
 def test_symbols_fit_the_encoding() -> None:

@@ -93,7 +93,7 @@ class AgentProcessLauncher(ProgramLauncher):
         return ProcessAgent(transport, self._exit_timeout, self._clock)
 
 
-class RemoteAgent:
+class ConnectedAgent:
     """An agent at an address: one connection to it."""
 
     stderr = ""
@@ -114,10 +114,10 @@ class AddressLauncher:
         self._launcher = RemoteLauncher(read_address(address), clock=clock)
         self.address: str = str(self._launcher)
 
-    async def __call__(self, options: StartOptions) -> RemoteAgent:
+    async def __call__(self, options: StartOptions) -> ConnectedAgent:
         """Connect; raises `NeverStarted`."""
         del options
-        return RemoteAgent(await self._launcher.start(None, DEFAULT_LIMIT))
+        return ConnectedAgent(await self._launcher.start(None, DEFAULT_LIMIT))
 
 
 class AgentUnderTest(CheckedConnection):

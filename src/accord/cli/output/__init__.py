@@ -31,12 +31,12 @@ def output_for(
     out, err = OutputStream(stdout), OutputStream(stderr)
     match format:
         case "text":
-            from accord.cli.output.terminal_screen import Style, TerminalSize, symbols_for, wants_color
+            from accord.cli.output.terminal_screen import OutputSize, Style, symbols_for, wants_color
             from accord.cli.output.text_output import TextOutput
 
             # A dumb terminal cannot move its cursor, so it gets no live lines.
             live = terminal and os.environ.get("TERM") != "dumb"
-            size = TerminalSize(stdout, width) if live and stdout is not None else None
+            size = OutputSize(stdout, width) if live and stdout is not None else None
             use_color = wants_color(terminal) if color is None else color
             return TextOutput(out, err, Style(use_color, symbols_for(out.encoding)), size, clock, command)
         case "json":

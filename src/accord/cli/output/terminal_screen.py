@@ -99,7 +99,7 @@ TICK: Final = 0.25
 """The shortest time between two drawings of the live lines, in seconds."""
 
 
-class TerminalSize:
+class OutputSize:
     """The size of a stream's terminal, queried each time because it may change.
 
     A fixed width overrides it.
@@ -131,7 +131,7 @@ class TerminalScreen:
     """Writes permanent text and draws live lines below it. `live` returns the live lines for a width."""
 
     def __init__(
-        self, stream: OutputStream, clock: Clock, size: TerminalSize | None, live: Callable[[int], list[str]]
+        self, stream: OutputStream, clock: Clock, size: OutputSize | None, live: Callable[[int], list[str]]
     ) -> None:
         self._stream = stream
         self._clock = clock

@@ -19,9 +19,9 @@ from accord.cli.output.terminal_screen import (
     PLAIN,
     TICK,
     Attributes,
+    OutputSize,
     Style,
     TerminalScreen,
-    TerminalSize,
 )
 from accord.client.client_events import ClientEvent
 from accord.clock import Clock
@@ -188,7 +188,7 @@ class TextOutput:
         stdout: OutputStream,
         stderr: OutputStream,
         style: Style,
-        size: TerminalSize | None,
+        size: OutputSize | None,
         clock: Clock,
         command: str = "run",
     ) -> None:

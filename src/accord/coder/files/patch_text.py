@@ -70,7 +70,7 @@ def _file_patch(action: str, path: str, body: list[str]) -> FilePatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class PatchHunk:
     """Lines of a text and what becomes of them."""
 
     headers: tuple[str, ...]
@@ -84,15 +84,15 @@ class Hunk:
         return [line for mark, line in self.lines if mark != "+"]
 
 
-def parse_hunks(text: str) -> list[Hunk]:
+def parse_hunks(text: str) -> list[PatchHunk]:
     """Return the hunks of an update. Raises BadPatch."""
-    hunks: list[Hunk] = []
+    hunks: list[PatchHunk] = []
     headers: list[str] = []
     lines: list[tuple[str, str]] = []
 
     def end(at_end: bool = False) -> None:
         if lines:
-            hunks.append(Hunk(tuple(headers), tuple(lines), at_end))
+            hunks.append(PatchHunk(tuple(headers), tuple(lines), at_end))
             headers.clear()
             lines.clear()
 
@@ -117,7 +117,7 @@ def parse_hunks(text: str) -> list[Hunk]:
     return hunks
 
 
-def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[int]]:
+def apply_hunks(text: str, hunks: Sequence[PatchHunk]) -> tuple[str, list[int]]:
     """Return the text after the hunks, and the number of the first changed line of each. Raises BadPatch.
 
     Kept lines stay as they are in the text, with their line ends and trailing blanks.
@@ -134,7 +134,7 @@ def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[int]]:
     return "\n".join(lines), changed
 
 
-def _patched_lines(lines: Sequence[str], start: int, hunk: Hunk) -> tuple[list[str], int]:
+def _patched_lines(lines: Sequence[str], start: int, hunk: PatchHunk) -> tuple[list[str], int]:
     """Return the lines that replace those of the hunk, and the position of the first change among them."""
     near = lines[start] if start < len(lines) and hunk.old else lines[start - 1] if start else ""
     line_end = "\r" if near.endswith("\r") else ""
@@ -150,7 +150,7 @@ def _patched_lines(lines: Sequence[str], start: int, hunk: Hunk) -> tuple[list[s
     return patched, first
 
 
-def _find_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> int:
+def _find_hunk(lines: Sequence[str], hunk: PatchHunk, position: int) -> int:
     """Return the index of the first line of the hunk, at or after `position`."""
     for header in hunk.headers:
         found = next((n for n in range(position, len(lines)) if lines[n].strip() == header.strip()), None)

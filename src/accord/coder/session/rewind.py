@@ -23,7 +23,7 @@ from accord.errors import (
     NotFound,
     StoreError,
 )
-from accord.frontend.checkpoints.checkpoint_store import FileChange, PerformedRewind, TurnCheckpoint
+from accord.frontend.checkpoints.checkpoint_store import CheckpointedChange, PerformedRewind, TurnCheckpoint
 from accord.frontend.checkpoints.file_restore import (
     RestorePlan,
     perform_rewind,
@@ -169,7 +169,7 @@ class SessionRewind:
         except (OSError, BadSettings) as error:
             raise InternalError(f"the checkpoints of the session cannot be read: {error}") from None
 
-    async def _plan(self, changes: Sequence[dict[str, FileChange]], *, force: bool) -> RestorePlan:
+    async def _plan(self, changes: Sequence[dict[str, CheckpointedChange]], *, force: bool) -> RestorePlan:
         session = self._session
         if not changes:
             return RestorePlan()
@@ -302,7 +302,7 @@ def _affected(
 
 def _changes(
     checkpoints: Sequence[TurnCheckpoint], turns: _TurnsInLog, turn: LoggedTurn
-) -> list[dict[str, FileChange]]:
+) -> list[dict[str, CheckpointedChange]]:
     return [entry.changes for entry in _affected(checkpoints, turns, turn)]
 
 

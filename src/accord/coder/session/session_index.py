@@ -36,7 +36,7 @@ _INTERVAL: Final = 1.0
 _MAX_IDS: Final = 1000
 
 
-class SessionIndex:
+class ListedSessions:
     """The methods of the list, and its subscriptions. One for each process."""
 
     def __init__(self, resources: "CoderResources") -> None:
@@ -184,7 +184,7 @@ class SessionIndex:
 class _Subscription:
     """One client's interest in the sessions of a folder and its worktrees."""
 
-    def __init__(self, cwd: str, connection: "AgentConnection", index: SessionIndex, clock: Clock) -> None:
+    def __init__(self, cwd: str, connection: "AgentConnection", index: ListedSessions, clock: Clock) -> None:
         self.id: str = uuid4().hex
         self.connection = connection
         self._folder = normalized_folder(cwd)

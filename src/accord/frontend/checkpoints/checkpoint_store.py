@@ -59,7 +59,7 @@ class FileState(Struct, frozen=True, omit_defaults=True):
 ABSENT: Final = FileState()
 
 
-class FileChange(Struct, omit_defaults=True):
+class CheckpointedChange(Struct, omit_defaults=True):
     """How one turn changed one file."""
 
     before: FileState
@@ -75,7 +75,7 @@ class TurnCheckpoint(Struct, omit_defaults=True):
     """The files that one turn changed."""
 
     message_id: str
-    changes: dict[str, FileChange] = field(default_factory=dict[str, FileChange])
+    changes: dict[str, CheckpointedChange] = field(default_factory=dict[str, CheckpointedChange])
     """By real path."""
     undone: bool = False
     """Whether the files are back as they were before the turn."""
@@ -89,7 +89,7 @@ class PerformedRewind(Struct, omit_defaults=True):
     message_id: str
     title: str
     scope: RewindScope
-    changes: dict[str, FileChange] = field(default_factory=dict[str, FileChange])
+    changes: dict[str, CheckpointedChange] = field(default_factory=dict[str, CheckpointedChange])
     undone: list[str] = []
     """The message ids of the turns whose files went back."""
 

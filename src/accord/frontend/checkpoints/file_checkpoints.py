@@ -16,9 +16,9 @@ from accord.errors import AccordError
 from accord.frontend.checkpoints.checkpoint_store import (
     ABSENT,
     FILE_LIMIT,
+    CheckpointedChange,
     CheckpointList,
     CheckpointStore,
-    FileChange,
     FileState,
     TurnCheckpoint,
     digest_of,
@@ -176,11 +176,11 @@ class FileCheckpoints:
             turn.changes[path] = self._change(path, *look(path))
         self._save(turn)
 
-    def _change(self, path: str, before: FileState, data: bytes | None) -> FileChange:
+    def _change(self, path: str, before: FileState, data: bytes | None) -> CheckpointedChange:
         problem = self._why_not(path, before)
         if not problem and data is not None:
             self.store.put(data)
-        return FileChange(before, before, problem, _missing_folders(path) if before == ABSENT else [])
+        return CheckpointedChange(before, before, problem, _missing_folders(path) if before == ABSENT else [])
 
     def _why_not(self, path: str, before: FileState) -> str:
         if not any(Path(path).is_relative_to(root) for root in self._roots):
@@ -207,7 +207,7 @@ class FileCheckpoints:
         for path in _files_below([folder]):
             if path not in turn.changes and len(turn.changes) < MAX_CHANGED_FILES:
                 after = look(path)[0]
-                turn.changes[path] = FileChange(ABSENT, after, self._why_not(path, after))
+                turn.changes[path] = CheckpointedChange(ABSENT, after, self._why_not(path, after))
 
     def _take_snapshots(self, turn: TurnCheckpoint) -> None:
         what = "changes of the agent" if self._plain else "changes of commands"
@@ -267,12 +267,12 @@ class FileCheckpoints:
             if len(turn.changes) >= MAX_CHANGED_FILES:
                 _note(turn, f"more than {MAX_CHANGED_FILES:,} files changed; the others are not kept")
 
-    def _command_change(self, entry: ChangedPath, contents: dict[str, bytes]) -> FileChange:
+    def _command_change(self, entry: ChangedPath, contents: dict[str, bytes]) -> CheckpointedChange:
         after = look(entry.path)[0]
         if entry.blob is None and entry.problem:
             return FileChange(FileState("other"), after, entry.problem)
         if entry.blob is None:
-            return FileChange(ABSENT, after, self._why_not(entry.path, after), [])
+            return CheckpointedChange(ABSENT, after, self._why_not(entry.path, after), [])
         data = contents.get(entry.blob)
         before = FileState("file", "" if data is None else digest_of(data), entry.mode)
         problem = entry.problem or self._why_not(entry.path, before)
@@ -280,7 +280,7 @@ class FileCheckpoints:
             problem = f"it is larger than {FILE_LIMIT // 1024 // 1024} MiB"
         if not problem and data is not None:
             self.store.put(data)
-        return FileChange(before, after, problem)
+        return CheckpointedChange(before, after, problem)
 
 
 def look(path: str) -> tuple[FileState, bytes | None]:

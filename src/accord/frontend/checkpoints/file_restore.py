@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from accord.frontend.checkpoints.checkpoint_store import (
+    CheckpointedChange,
     CheckpointList,
     CheckpointStore,
-    FileChange,
     FileState,
     PerformedRewind,
 )
@@ -55,7 +55,11 @@ Allowed = Callable[[str], str]
 
 
 def plan_restore(
-    store: CheckpointStore, changes: Sequence[dict[str, FileChange]], allowed: Allowed, *, force: bool = False
+    store: CheckpointStore,
+    changes: Sequence[dict[str, CheckpointedChange]],
+    allowed: Allowed,
+    *,
+    force: bool = False,
 ) -> RestorePlan:
     """Decide for every file of these turns, the earliest first, whether it can be brought back.
 
@@ -84,7 +88,9 @@ def plan_restore(
     return RestorePlan(steps, skipped, insertions, deletions)
 
 
-def _reason(path: str, chain: Sequence[FileChange], now: FileState, allowed: Allowed, *, force: bool) -> str:
+def _reason(
+    path: str, chain: Sequence[CheckpointedChange], now: FileState, allowed: Allowed, *, force: bool
+) -> str:
     """Why a file stays as it is; empty if it can be brought back."""
     if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
         return "a folder of its path has become a link"
@@ -117,14 +123,14 @@ def _changed_lines(now: bytes, target: bytes) -> tuple[int, int]:
     return (new - old).total(), (old - new).total()
 
 
-def keep_current(store: CheckpointStore, steps: Iterable[RestoreStep]) -> dict[str, FileChange]:
+def keep_current(store: CheckpointStore, steps: Iterable[RestoreStep]) -> dict[str, CheckpointedChange]:
     """Keep the files as they are now, so that the rewind can be taken back. Raises OSError."""
-    changes: dict[str, FileChange] = {}
+    changes: dict[str, CheckpointedChange] = {}
     for step in steps:
         now, data = look(step.path)
         if data is not None:
             store.put(data)
-        changes[step.path] = FileChange(
+        changes[step.path] = CheckpointedChange(
             now, step.target, "" if data is not None or now.kind != "file" else _NOT_KEPT
         )
     return changes

@@ -48,14 +48,14 @@ def audit_file() -> Path:
     return data_dir() / "gateway" / "audit.jsonl"
 
 
-class ChainLink(Struct, frozen=True):
+class AuditLink(Struct, frozen=True):
     """A line of the log by its number and hash."""
 
     seq: int
     hash: str
 
 
-class _Head(ChainLink, frozen=True):
+class _Head(AuditLink, frozen=True):
     """The last line that was written, as the lock file has it."""
 
     size: int
@@ -179,7 +179,7 @@ class AuditLog:
         os.lseek(lock, 0, os.SEEK_SET)
         os.write(lock, msgspec.json.encode(head).ljust(_HEAD_BYTES))
 
-    def _last_link(self, head: _Head | None) -> tuple[ChainLink, int]:
+    def _last_link(self, head: _Head | None) -> tuple[AuditLink, int]:
         """Return the line that the next one continues, and the size of the log.
 
         That is the last line of the file. If the head is a later one, lines were removed: the chain continues
@@ -202,9 +202,9 @@ class AuditLog:
         if head is not None and (last is None or last.seq < head.seq):
             return head, size
         if last is not None:
-            return ChainLink(last.seq, last.hash), size
+            return AuditLink(last.seq, last.hash), size
         # The chain begins, perhaps after lines of a version without hashes: its first line covers them.
-        return ChainLink(0, _hash(self.path.read_bytes() if size else b"")), size
+        return AuditLink(0, _hash(self.path.read_bytes() if size else b"")), size
 
     def _rotate(self) -> None:
         """Rename `audit.jsonl` to `audit.jsonl.1` and so on; the oldest file is removed."""
@@ -260,7 +260,7 @@ class AuditReader:
             self._file.close()
             self._file = None
 
-    def read(self, limit: int) -> list[tuple[ChainLink, bytes]]:
+    def read(self, limit: int) -> list[tuple[AuditLink, bytes]]:
         """Return the next lines, at most `limit`; empty if there are no more now. Raises OSError."""
         while True:
             if self._file is None and not self._open():
@@ -271,8 +271,8 @@ class AuditReader:
                 return lines
             self.close()
 
-    def _read_lines(self, file: BinaryIO, limit: int) -> list[tuple[ChainLink, bytes]]:
-        lines: list[tuple[ChainLink, bytes]] = []
+    def _read_lines(self, file: BinaryIO, limit: int) -> list[tuple[AuditLink, bytes]]:
+        lines: list[tuple[AuditLink, bytes]] = []
         while len(lines) < limit:
             place = file.tell()
             text = file.readline(_MAX_LINE)
@@ -285,7 +285,7 @@ class AuditReader:
                 continue
             if line is not None and line.seq > self._last:
                 self._last = line.seq
-                lines.append((ChainLink(line.seq, line.hash), text[:-1]))
+                lines.append((AuditLink(line.seq, line.hash), text[:-1]))
         return lines
 
     def _is_rotated(self, file: BinaryIO) -> bool:
@@ -323,7 +323,7 @@ class VerifiedAudit(Struct, frozen=True):
     """Lines before the chain begins, written by a version without hashes. Nothing is known about them."""
     first: int
     """The number of the first line; more than 1 if older files were removed by rotation."""
-    last: ChainLink | None
+    last: AuditLink | None
     has_head: bool
     """Whether the lock file names the last line. Without it, lines removed at the end are not noticed."""
 
@@ -370,7 +370,7 @@ class _ChainCheck:
         self.lines: int = 0
         self.unhashed: int = 0
         self.first: int = 0
-        self.last: ChainLink | None = None
+        self.last: AuditLink | None = None
         self.found_expected: bool = False
         self._expect = expect
         self._incomplete: str | None = None
@@ -407,7 +407,7 @@ class _ChainCheck:
                 raise AuditBroken(f"{place}: the lines before it were removed; it is number {line.seq}")
             self.first = self.first or line.seq
             self.lines += 1
-            self.last = ChainLink(line.seq, line.hash)
+            self.last = AuditLink(line.seq, line.hash)
             self.found_expected |= line.hash == self._expect
 
     def compare_head(self, path: Path, head: _Head | None) -> None:
@@ -422,7 +422,7 @@ class _ChainCheck:
             raise AuditBroken(f"{path}: the last line, number {seq}, was replaced")
 
 
-def _check_successor(place: str, last: ChainLink, line: _AuditLine) -> None:
+def _check_successor(place: str, last: AuditLink, line: _AuditLine) -> None:
     if line.seq > last.seq + 1:
         raise AuditBroken(
             f"{place}: lines before it were removed; it is number {line.seq}, after number {last.seq}"
