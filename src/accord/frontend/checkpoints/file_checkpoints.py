@@ -270,7 +270,7 @@ class FileCheckpoints:
     def _command_change(self, entry: ChangedPath, contents: dict[str, bytes]) -> CheckpointedChange:
         after = look(entry.path)[0]
         if entry.blob is None and entry.problem:
-            return FileChange(FileState("other"), after, entry.problem)
+            return CheckpointedChange(FileState("other"), after, entry.problem)
         if entry.blob is None:
             return CheckpointedChange(ABSENT, after, self._why_not(entry.path, after), [])
         data = contents.get(entry.blob)
