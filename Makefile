@@ -33,7 +33,7 @@ node: $(VENV)/dev.stamp
 	  cd $(NODE_DIR) && { test node_modules/.package-lock.json -nt package-lock.json || npm ci --silent --no-audit --no-fund; }; \
 	else echo "npm not found: tests that need Node are skipped"; fi
 
-# The examples of the official Python SDK, for the tests of accord.compat.
+# The examples of the official Python SDK, for the tests of accord.compat, and its pre-release with version 2.
 official-examples: $(VENV)/dev.stamp
 	@$(BIN)/python -m tools.official_examples
 

@@ -46,6 +46,16 @@ def need_official_examples() -> Path:
     return folder
 
 
+def need_official_prerelease() -> str:
+    """The Python of the environment with the official pre-release that has version 2 of the protocol."""
+    folder = Path(sys.prefix) / "official-sdk" / "prerelease"
+    if not folder.is_dir():
+        _missing(
+            "the pre-release of the official Python SDK is missing: run `python -m tools.official_examples`"
+        )
+    return str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+
+
 def need_official_schemas(version: int = 1) -> Path:
     """The folder with `schema.json` and `schema.unstable.json` of a protocol version."""
     return need_npm("@agentclientprotocol/sdk") / "schema" / f"v{version}"

@@ -1,4 +1,6 @@
-"""Version 2 in real processes: Accord and the official TypeScript SDK, in both roles.
+"""Version 2 in real processes: Accord and the official SDKs, in both roles.
+
+The TypeScript SDK has the newest draft, the pre-release of the Python SDK an earlier one.
 
 Every message that Accord sends is validated against the official schema of version 2.
 """
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 from tests.interop.wire_record import Side, WireRecord
 from tests.patience import PATIENCE
-from tests.requirements import need_node, need_npm
+from tests.requirements import need_node, need_npm, need_official_prerelease
 
 import accord
 from accord.client import ClientHandlers, allow_all
@@ -69,6 +71,47 @@ async def test_our_client_uses_an_agent_of_the_official_sdk(tmp_path: Path, prot
     (request,) = record.calls("client", "initialize")
     assert request["params"]["protocolVersion"] == 2
     assert record.calls("client", "session/load") == []
+
+
+@pytest.mark.parametrize("protocol", [2, "auto"])
+async def test_our_client_uses_an_agent_of_the_python_prerelease(tmp_path: Path, protocol: Any) -> None:
+    python = need_official_prerelease()
+    command = tee(tmp_path, [python, str(HERE / "peers" / "official_python_agent_v2.py")])
+    handlers = ClientHandlers(permissions=allow_all)
+    async with accord.connect(*command, handlers=handlers, protocol=protocol) as agent:
+        session = await agent.new_session(tmp_path)
+        assert (await session.ask("hello")).text == "hello"
+        assert (await session.ask("ask first")).text == "selected"
+        assert [call.status for call in session.state.tool_calls.values()] == ["completed"] * 2
+        turn = asyncio.create_task(session.ask("busy"))
+        events = session.events()
+        while session.state.activity != "running":
+            await anext(events)
+        session.cancel()
+        assert (await turn).stop_reason == "cancelled"
+        assert [info.session_id async for info in agent.list_sessions()] == [session.id]
+        again = await agent.load_session(session.id, tmp_path)
+        texts = ["hello", "hello", "ask first", "selected", "busy"]
+        assert [message.text for message in again.state.messages] == texts
+    check(tmp_path, "client")
+
+
+def test_a_client_of_the_python_prerelease_uses_our_agent(tmp_path: Path) -> None:
+    client = [need_official_prerelease(), str(HERE / "peers" / "official_python_client_v2.py")]
+    folder, wire = tmp_path / "work", tmp_path / "wire"
+    folder.mkdir()
+    wire.mkdir()
+    done = subprocess.run(
+        [*client, str(folder), "write notes.txt: hello", *tee(wire, CODER)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "['running', 'requires_action', 'running', 'idle'] end_turn" in done.stdout
+    assert (folder / "notes.txt").read_text() == "hello"
+    check(wire, "agent")
 
 
 @pytest.mark.parametrize(
