@@ -20,11 +20,11 @@ function makeRepository(folder) {
 
 /** Checks a view in both themes and on a small screen. */
 async function checkView(tab, place) {
-  for (const colorScheme of ["light", "dark"]) {
+  for (const [colorScheme, size] of [["light", LARGE], ["dark", SMALL]]) {
+    await tab.page.setViewportSize(size);
     await tab.page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await checkAccessibility(tab, `${place}, ${colorScheme}`);
   }
-  await tab.page.setViewportSize(SMALL);
   assert.ok(await tab.fitsWidth(), `${place} fits a small screen`);
   await tab.page.setViewportSize(LARGE);
   await tab.page.emulateMedia({ colorScheme: "light" });
@@ -70,12 +70,15 @@ export const MANAGEMENT_SCENARIOS = {
     assert.match(await composer.inputValue(), /^Explain how/);
     await checkView(tab, "home");
     // A new session in a worktree, with the first prompt.
-    await composer.fill("list");
+    await composer.fill("write first.txt: text");
     await tab.page.getByLabel("In a new worktree").check();
     await composer.press("Enter");
+    // The branch is shown while the turn runs.
     const bar = tab.page.getByRole("region", { name: "Worktree" });
+    await tab.waitForAnswers();
     await bar.getByText(/accord\/\d{4}-\d{4}/).waitFor();
-    assert.deepEqual(await tab.userMessages(), ["list"]);
+    assert.deepEqual(await tab.userMessages(), ["write first.txt: text"]);
+    await tab.answer("Reject");
     await tab.idle.waitFor();
     await bar.getByText("no changes").waitFor();
     // The state after a turn, and the clean-up, which keeps the work.
@@ -194,12 +197,18 @@ export const MANAGEMENT_SCENARIOS = {
     const link = await dialog.getByLabel("Link", { exact: true }).inputValue();
     assert.match(link, /\/#share=acc_/);
     await checkView(tab, "share");
+    const cut = await dialog.locator("p").evaluateAll((texts) =>
+      texts.filter((text) => text.scrollWidth > text.clientWidth).map((text) => text.textContent),
+    );
+    assert.deepEqual(cut, [], "the texts of a dialog are shown whole");
     const guest = await test.openTab(link, await test.newContext());
     await guest.waitForText("Done.");
     await guest.page.getByText("A shared session. You can read it.").waitFor();
     assert.equal(await guest.page.getByRole("navigation").count(), 0);
     assert.equal(await guest.prompt.count(), 0);
+    assert.equal(await guest.page.getByRole("combobox").count(), 0);
     await checkView(guest, "shared");
+    assert.equal(await guest.page.getByRole("link", { name: "Back to the sessions" }).count(), 0);
     await guest.page.reload();
     await guest.waitForText("Done.");
     // The guest follows, and the link ends when it is revoked. The own login is untouched.

@@ -49,7 +49,7 @@ export const REVIEW_SCENARIOS = {
     await file("mine.txt").waitFor();
     await file("mine.txt").getByRole("checkbox").uncheck();
     await file("tool.py").getByRole("checkbox").uncheck();
-    await review.getByRole("textbox", { name: "Message of the commit" }).fill("Add notes");
+    await review.getByRole("textbox", { name: "Commit message" }).fill("Add notes");
     await review.getByRole("button", { name: "Commit 1 file" }).click();
     await review.getByText(/^Committed as [0-9a-f]{7,}/).waitFor();
     assert.equal(git(test.folder, "show", "--name-only", "--format=%s").trim(), "Add notes\n\nnotes.md");

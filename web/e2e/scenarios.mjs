@@ -119,10 +119,13 @@ export const SCENARIOS = {
     const path = join(test.folder, "count.txt");
     await tab.startSession();
     await allowEverything(tab);
-    const prompt = "run echo x >> count.txt; sleep 1";
+    execFileSync("mkfifo", [join(test.folder, "gate")]);
+    const prompt = "run echo x >> count.txt; cat gate";
+    const release = () => writeFile(join(test.folder, "gate"), "");
     await tab.send(prompt);
     // A turn shows how long it runs, and then how long it took.
     await tab.page.locator(".turn-status .turn-time").getByText(/^\d+ s$/).waitFor();
+    await release();
     await tab.waitForText(/^took \d+ s$/);
     await tab.page.getByRole("button", { name: "Copy the answer" }).click();
     assert.match(await copied(), /^run echo x .*\n\nDone\./s);
@@ -136,6 +139,7 @@ export const SCENARIOS = {
     // Retry: the same prompt once more, without the first turn.
     await tab.page.getByRole("button", { name: "Try once more" }).click();
     await tab.busy.waitFor();
+    await release();
     await tab.idle.waitFor();
     await tab.waitForText("Done.");
     assert.deepEqual(await tab.userMessages(), [prompt]);
@@ -239,6 +243,7 @@ export const SCENARIOS = {
     await tab.page.getByRole("button", { name: "Undo", exact: true }).click();
     const panel = tab.page.getByRole("region", { name: "Go back to before" });
     await panel.getByText("1 file").waitFor();
+    await checkAccessibility(tab, "undo");
     await panel.getByRole("button", { name: "write undone.txt: hello" }).click();
     await tab.page.getByText("1 file restored.").waitFor();
     assert.equal(await tab.prompt.inputValue(), "write undone.txt: hello");
@@ -352,8 +357,11 @@ export const SCENARIOS = {
       installabilityErrors.map((error) => error.errorId).filter((error) => error !== "in-incognito"),
       [],
     );
+    // Another address of the gateway does not take the place of the page.
+    const address = tab.page.url();
+    await tab.page.goto(new URL("/healthz", address).href);
     test.proxy.disconnect();
-    await tab.page.reload();
+    await tab.page.goto(address);
     await tab.page.getByRole("heading", { name: "Could not connect" }).waitFor();
     test.proxy.reconnect();
     await tab.page.getByRole("button", { name: "Try again" }).click();
@@ -378,7 +386,7 @@ export const SCENARIOS = {
       await tab.chooseFolder();
       await checkAccessibility(tab, `new session, ${scheme}`);
       await tab.page.getByRole("button", { name: "Start" }).click();
-      await tab.send(`think: it through then plan: look; change then write ${scheme}.txt: text`);
+      await tab.send(`think: it through then plan: look; change then write ${scheme}.py: x = "one word"`);
       await tab.waitForAnswers();
       await checkAccessibility(tab, `permission request, ${scheme}`);
       await tab.card.getByRole("button", { name: /more options/ }).click();
@@ -393,6 +401,13 @@ export const SCENARIOS = {
       await tab.waitForText("Done.");
       await tab.idle.waitFor();
       await checkAccessibility(tab, `conversation, ${scheme}`);
+      // The changed words of code are marked.
+      await tab.send(`write ${scheme}.py: x = "two word"`);
+      await tab.waitForAnswers();
+      await tab.card.locator("mark [class*=hljs]").first().waitFor();
+      await checkAccessibility(tab, `marked words, ${scheme}`);
+      await tab.answer("Allow");
+      await tab.idle.waitFor();
     }
     // Move through the page with the keyboard.
     await tab.page.keyboard.press("Alt+l");

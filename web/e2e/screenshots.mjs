@@ -99,7 +99,7 @@ try {
   await tab.page.getByRole("button", { name: "Comment on line 5" }).last().click();
   await tab.page.locator(".comment textarea").fill("Say hello as well.");
   await tab.page.keyboard.press("Enter");
-  await tab.page.getByRole("textbox", { name: "Message of the commit" }).fill("Greet more warmly");
+  await tab.page.getByRole("textbox", { name: "Commit message" }).fill("Greet more warmly");
   await take(tab, "review");
   await tab.page.keyboard.press("Escape");
   // The gateway waits for running turns before it stops, so the question needs an answer.

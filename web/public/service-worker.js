@@ -21,7 +21,8 @@ self.addEventListener("fetch", (event) => {
   const { request } = event;
   const url = new URL(request.url);
   if (request.method !== "GET" || url.origin !== self.location.origin) return;
-  if (request.mode === "navigate" && request.destination !== "iframe") event.respondWith(fetchPage(request));
+  const isPage = request.mode === "navigate" && url.pathname === new URL(PAGE).pathname;
+  if (isPage && request.destination !== "iframe") event.respondWith(fetchPage(request));
   else if (url.pathname.startsWith(new URL("assets/", PAGE).pathname)) event.respondWith(fetchAsset(request));
 });
 

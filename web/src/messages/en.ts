@@ -58,7 +58,8 @@ export const en = {
 
   "shortcuts.title": "Keyboard shortcuts",
   "shortcuts.hint": "Keyboard shortcuts (?)",
-  "shortcuts.send": "Send the prompt, or queue it while a turn runs",
+  "shortcuts.send": "Send the prompt, also during a turn",
+  "shortcuts.queue": "Queue the prompt until the turn ends",
   "shortcuts.newLine": "Insert a new line",
   "shortcuts.complete":
     "Complete a command (/ at the start) or a file: ↑ ↓ select, Enter or Tab accepts, Esc closes",
@@ -70,7 +71,7 @@ export const en = {
   "shortcuts.conversation": "Go to the conversation; ↑ ↓ and Page keys scroll it",
   "shortcuts.cancel": "Cancel the running turn",
   "shortcuts.review": "Review the changes of the session, or go back to the conversation",
-  "shortcuts.theme": "Switch the theme: system, light, dark",
+  "shortcuts.theme": "Switch the theme",
   "shortcuts.help": "Show this list (outside text fields)",
 
   "theme.current": "Theme: {theme}",
@@ -196,6 +197,7 @@ export const en = {
   "worktree.clean": "no changes",
   "worktree.copyMerge": "Copy the merge command",
   "worktree.remove": "Remove the worktree",
+  "worktree.removeShort": "Remove…",
   "worktree.removeTitle": "Remove the worktree {name}?",
   "worktree.removeSaving": {
     one: "{count} uncommitted file is committed to {branch} first. The branch stays.",
@@ -360,7 +362,7 @@ export const en = {
   "plan.important": "high priority",
 
   "rewind.title": "Go back to before",
-  "rewind.scope": "with",
+  "rewind.scope": "Restore",
   "rewind.both": "conversation and files",
   "rewind.conversation": "only the conversation",
   "rewind.files": "only the files",
@@ -475,8 +477,8 @@ export const en = {
   "review.editComment": "Edit",
   "review.removeComment": "Remove",
   "review.sendComments": { one: "Send {count} comment to the agent", other: "Send {count} comments to the agent" },
-  "review.message": "Message of the commit",
-  "review.messageOn": "Message of the commit on {branch}",
+  "review.message": "Commit message",
+  "review.messageOn": "Commit message for {branch}",
   "review.commit": { one: "Commit {count} file", other: "Commit {count} files" },
   "review.committed": "Committed as {commit}.",
   "review.pullRequest": "Pull request…",

@@ -12,7 +12,7 @@ import { duration } from "../text/format.ts";
 import type { Session } from "../state/session.ts";
 import { plainError } from "../text/plain-error.ts";
 import { Markdown } from "./ContentBlocks.tsx";
-import { ErrorDetails, Icon,  } from "./elements.tsx";
+import { ErrorDetails, Icon } from "./elements.tsx";
 import { RichText } from "./RichText.tsx";
 import { AgentMessage, Thought, TurnSummary, UserMessage } from "./Messages.tsx";
 import { ToolCallView } from "./ToolCallView.tsx";
@@ -116,7 +116,7 @@ function TurnStatus({ session }: { session: Session }) {
     return () => clearInterval(timer);
   }, []);
   return (
-    <p class="turn-status">
+    <p class={`turn-status ${waiting ? "waiting" : ""}`}>
       <span class="pulse" /> {text} <span class="turn-time">{duration(now - since)}</span>
     </p>
   );

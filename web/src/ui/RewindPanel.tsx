@@ -37,10 +37,18 @@ export function RewindPanel({ session }: { session: Session }) {
       {points && (
         <section class="card rewind" aria-label={t("rewind.title")}>
           <header>
-            <Icon name="back" /> <h3>{t("rewind.title")}</h3>
+            <Icon name="undo" /> <h3>{t("rewind.title")}</h3>
+            <button
+              type="button"
+              class="quiet round"
+              aria-label={t("app.close")}
+              onClick={() => (session.rewindPoints.value = null)}
+            >
+              <Icon name="close" />
+            </button>
           </header>
           <label>
-            {t("rewind.scope")}{" "}
+            <span>{t("rewind.scope")}</span>
             <select value={scope} onChange={(event) => setScope(event.currentTarget.value as RewindScope)}>
               {Object.entries(SCOPES).map(([value, name]) => (
                 <option key={value} value={value}>
@@ -53,22 +61,15 @@ export function RewindPanel({ session }: { session: Session }) {
           <ul>
             {points.map((point) => (
               <li key={point.messageId}>
-                <button
-                  type="button"
-                  class="quiet"
-                  onClick={() => void session.rewind(point.messageId, scope)}
-                >
-                  {point.title}
-                </button>{" "}
-                {point.files > 0 && (
-                  <span class="muted">{t("rewind.fileCount", { count: point.files })}</span>
-                )}
+                <button type="button" onClick={() => void session.rewind(point.messageId, scope)}>
+                  <span class="session-title">{point.title}</span>
+                  {point.files > 0 && (
+                    <span class="muted">{t("rewind.fileCount", { count: point.files })}</span>
+                  )}
+                </button>
               </li>
             ))}
           </ul>
-          <button type="button" onClick={() => (session.rewindPoints.value = null)}>
-            {t("app.close")}
-          </button>
         </section>
       )}
     </>

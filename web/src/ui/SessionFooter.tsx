@@ -194,22 +194,23 @@ function SessionOptions({ session }: { session: Session }) {
   // An agent with options lists its modes among them.
   const options = conversation.options.value;
   const modes = options.length > 0 ? null : conversation.modes.value;
+  const fixed = readOnly.value || session.onlyReadable.value;
   return (
     <div class="session-options">
       {options.map((option) => (
         <SessionOption
           key={option.id}
           option={option}
-          disabled={readOnly.value}
+          fixed={fixed}
           onChange={(value) => change(session.setOption(option.id, value))}
         />
       ))}
-      {modes && (
+      {modes && fixed && <FixedOption name={t("session.mode")} value={modeName(modes)} />}
+      {modes && !fixed && (
         <label class="session-option">
           <span>{t("session.mode")}</span>
           <select
             aria-label={t("session.mode")}
-            disabled={readOnly.value}
             value={modes.currentModeId}
             onChange={(event) => change(session.setMode(event.currentTarget.value))}
           >
@@ -229,17 +230,18 @@ function SessionOptions({ session }: { session: Session }) {
 
 interface SessionOptionProps {
   option: acp.SessionConfigOption;
-  disabled: boolean;
+  /** Shown as text, because it cannot be changed here. */
+  fixed: boolean;
   onChange: (value: string | boolean) => void;
 }
 
-function SessionOption({ option, disabled, onChange }: SessionOptionProps) {
+function SessionOption({ option, fixed, onChange }: SessionOptionProps) {
+  if (fixed) return <FixedOption name={option.name} value={optionValue(option)} />;
   if (option.type === "boolean") {
     return (
       <label class="session-option inline" title={option.description ?? undefined}>
         <input
           type="checkbox"
-          disabled={disabled}
           checked={option.currentValue}
           onChange={(event) => onChange(event.currentTarget.checked)}
         />
@@ -253,7 +255,6 @@ function SessionOption({ option, disabled, onChange }: SessionOptionProps) {
       <span>{option.name}</span>
       <select
         aria-label={option.name}
-        disabled={disabled}
         value={option.currentValue}
         onChange={(event) => onChange(event.currentTarget.value)}
       >
@@ -269,6 +270,28 @@ function SessionOption({ option, disabled, onChange }: SessionOptionProps) {
       </select>
     </label>
   );
+}
+
+function FixedOption({ name, value }: { name: string; value: string | null }) {
+  return (
+    value && (
+      <span class="session-option">
+        <span>{name}</span> <strong>{value}</strong>
+      </span>
+    )
+  );
+}
+
+function modeName({ availableModes, currentModeId }: acp.SessionModeState): string {
+  return availableModes.find((mode) => mode.id === currentModeId)?.name ?? currentModeId;
+}
+
+/** The name of the value that a list has; a switch is shown only while it is on. */
+function optionValue(option: acp.SessionConfigOption): string | null {
+  if (option.type === "boolean") return option.currentValue ? "✓" : null;
+  if (option.type !== "select") return null;
+  const items = option.options.flatMap((item) => ("group" in item ? item.options : [item]));
+  return items.find((item) => item.value === option.currentValue)?.name ?? option.currentValue;
 }
 
 function selectOption(item: acp.SessionConfigSelectOption) {

@@ -64,9 +64,11 @@ function SessionHeader({ session }: { session: Session }) {
   const clients = listed?.clients ?? 0;
   return (
     <header class="session-header">
-      <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
-        <Icon name="back" />
-      </a>
+      {gateway.sharedSession.value === null && (
+        <a class="button quiet round phone-only" href="#/" aria-label={t("app.back")}>
+          <Icon name="back" />
+        </a>
+      )}
       <div>
         <h2>{title}</h2>
         <p class="muted">

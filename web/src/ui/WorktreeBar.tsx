@@ -11,7 +11,7 @@ import { Dialog } from "./Dialog.tsx";
 import { ErrorText, Icon } from "./elements.tsx";
 import { navigate } from "./navigation.ts";
 
-/** Shown only for sessions in a worktree. It is read again after each turn. */
+/** Shown only for sessions in a worktree. It is read again when a turn begins or ends. */
 export function WorktreeBar({ session }: { session: Session }) {
   const gateway = useGateway();
   const { cwd } = session.address;
@@ -19,7 +19,7 @@ export function WorktreeBar({ session }: { session: Session }) {
   const [removing, setRemoving] = useState(false);
   const running = session.running.value;
   useEffect(() => {
-    if (running || gateway.readOnly.value || !cwd.includes("-worktrees")) return;
+    if (gateway.readOnly.value || !cwd.includes("-worktrees")) return;
     let current = true;
     gateway.manage.worktree(cwd).then(
       (found) => current && setState(found.worktree),
@@ -39,8 +39,14 @@ export function WorktreeBar({ session }: { session: Session }) {
       {state.commits > 0 && (
         <CopyButton text={state.mergeCommand}>{t("worktree.copyMerge")}</CopyButton>
       )}
-      <button type="button" class="quiet small" disabled={running} onClick={() => setRemoving(true)}>
-        {t("worktree.remove")}
+      <button
+        type="button"
+        class="quiet small"
+        disabled={running}
+        aria-label={t("worktree.remove")}
+        onClick={() => setRemoving(true)}
+      >
+        {t("worktree.removeShort")}
       </button>
       {worktreeNotes.value[cwd]?.map((note) => (
         <p class="muted" key={note}>

@@ -46,6 +46,7 @@ export const addingDevice = signal(false);
 export const SHORTCUTS: readonly (readonly [string, PlainKey])[] = [
   ["Enter", "shortcuts.send"],
   ["Shift + Enter", "shortcuts.newLine"],
+  ["Alt + Enter", "shortcuts.queue"],
   ["/ or @", "shortcuts.complete"],
   ["Ctrl + K", "palette.title"],
   ["Alt + N", "shortcuts.newSession"],
