@@ -76,10 +76,17 @@ def public_names(version: int = 1) -> list[str]:
 
 
 def names(*, stable: bool, version: int = 1) -> list[str]:
-    """Our types that correspond to definitions."""
+    """The official definitions that our types correspond to."""
     ours = OURS if version == 1 else OURS_V2
-    every = [name for name in public_names(version) if name not in ours]
-    return [name for name in every if not (stable and _is_unstable(getattr(PACKAGES[version], name)))]
+    every = [name for name in public_names(version) if name.removesuffix("V2") not in ours]
+    if stable:
+        every = [name for name in every if not _is_unstable(getattr(PACKAGES[version], name))]
+    return sorted(name.removesuffix("V2") for name in every)
+
+
+def _our_name(name: str, version: int) -> str:
+    """The name of our type for an official definition."""
+    return f"{name}V2" if version == 2 and hasattr(v2, f"{name}V2") else name
 
 
 def facts(*, stable: bool, version: int = 1) -> Iterator[str]:
@@ -87,7 +94,8 @@ def facts(*, stable: bool, version: int = 1) -> Iterator[str]:
     for name in sorted(names(stable=stable, version=version)):
         yield f"{name} exists"
         if name not in ABSORBED:
-            yield from _definition_facts(name, shape_of(getattr(PACKAGES[version], name)), stable, version)
+            shape = shape_of(getattr(PACKAGES[version], _our_name(name, version)))
+            yield from _definition_facts(name, shape, stable, version)
 
 
 def method_facts(*, stable: bool, version: int = 1) -> Iterator[str]:
@@ -103,7 +111,7 @@ def method_facts(*, stable: bool, version: int = 1) -> Iterator[str]:
 
 def _name_of(annotation: Any, version: int) -> str:
     every = names(stable=False, version=version)
-    return next(name for name in every if getattr(PACKAGES[version], name) is annotation)
+    return next(name for name in every if getattr(PACKAGES[version], _our_name(name, version)) is annotation)
 
 
 def _is_unstable(annotation: Any) -> bool:
@@ -187,7 +195,7 @@ def _describe(shape: Shape, version: int) -> str:
         case MapOf(value=value):
             return f"map of {_describe(value, version)}"
         case ObjectOf(cls=cls):
-            return cls.__name__
+            return cls.__name__.removesuffix("V2")
         case UnionOf():
             parts = (_describe(variant, version) for variant in shape.variants)
             return _union_name(shape, version) or " or ".join(sorted(parts))
@@ -196,7 +204,7 @@ def _describe(shape: Shape, version: int) -> str:
 @cache
 def _named_unions(version: int) -> list[tuple[str, UnionOf]]:
     every = names(stable=False, version=version)
-    shapes = ((name, shape_of(getattr(PACKAGES[version], name))) for name in every)
+    shapes = ((name, shape_of(getattr(PACKAGES[version], _our_name(name, version)))) for name in every)
     return [
         (name, shape)
         for name, shape in shapes

@@ -73,8 +73,8 @@ _CHUNK_LINE: Final = re.compile(
 )
 """A chunk that is the same in both versions. Nothing else passes unread."""
 _CHUNKS: Final[dict[bytes, type]] = {
-    b"agent_message": v2.AgentMessageChunk,
-    b"agent_thought": v2.AgentThoughtChunk,
+    b"agent_message": v2.AgentMessageChunkV2,
+    b"agent_thought": v2.AgentThoughtChunkV2,
 }
 _PROMPT_BLOCKS: Final = (
     (ImageContent, "image"),
@@ -274,13 +274,13 @@ class AgentProtocolV2:
         if isinstance(requested, int) and requested > 2:  # what a later version changes is left out
             params = {"info": {"name": "unknown", "version": "unknown"}, **params}
         try:
-            request = decode(v2.InitializeRequest, encode(params))
+            request = decode(v2.InitializeRequestV2, encode(params))
         except Mismatch:
             if not (isinstance(requested, int) and requested > 2):
                 if not self._initialized:
                     self._start_again()
                 raise
-            request = v2.InitializeRequest(requested, UNKNOWN_PROGRAM)
+            request = v2.InitializeRequestV2(requested, UNKNOWN_PROGRAM)
         id: Any = envelope.id
 
         def answer(response: Envelope) -> None:
@@ -296,7 +296,7 @@ class AgentProtocolV2:
         self._answers[id] = answer
         self._transport.deliver(encode(Request(id, "initialize", self._initialize_request(request))))
 
-    def _initialize_request(self, request: v2.InitializeRequest) -> InitializeRequest:
+    def _initialize_request(self, request: v2.InitializeRequestV2) -> InitializeRequest:
         """The request as the agent gets it."""
         return initialize_request_v1(request)
 
@@ -315,29 +315,29 @@ class AgentProtocolV2:
     # -- sessions --------------------------------------------------------------------------------------------
 
     def _new(self, params: Any, envelope: Envelope) -> None:
-        request = decode(v2.NewSessionRequest, encode(params))
+        request = decode(v2.NewSessionRequestV2, encode(params))
 
         def read(result: Raw) -> None:
             response = decode(NewSessionResponse, result)
             session = self._opened(response.session_id, response)
             options = session.options.all_v2 or UNSET
-            self.answer(envelope.id, v2.NewSessionResponse(session.id, options, meta=response.meta))
+            self.answer(envelope.id, v2.NewSessionResponseV2(session.id, options, meta=response.meta))
 
         self._call(envelope.id, "session/new", _opening(NewSessionRequest, request), read)
 
     def _fork(self, params: Any, envelope: Envelope) -> None:
-        request = decode(v2.ForkSessionRequest, encode(params))
+        request = decode(v2.ForkSessionRequestV2, encode(params))
 
         def read(result: Raw) -> None:
             response = decode(ForkSessionResponse, result)
             session = self._opened(response.session_id, response)
             options = session.options.all_v2 or UNSET
-            self.answer(envelope.id, v2.ForkSessionResponse(session.id, options, meta=response.meta))
+            self.answer(envelope.id, v2.ForkSessionResponseV2(session.id, options, meta=response.meta))
 
         self._call(envelope.id, "session/fork", _opening(ForkSessionRequest, request), read)
 
     def _resume(self, params: Any, envelope: Envelope) -> None:
-        request = decode(v2.ResumeSessionRequest, encode(params))
+        request = decode(v2.ResumeSessionRequestV2, encode(params))
         replay = request.replay_from or None
         if isinstance(replay, Unknown):
             raise InvalidParams(f"replayFrom: unsupported type {replay.kind!r}")
@@ -368,7 +368,7 @@ class AgentProtocolV2:
     def _end_resume(self, session: SessionV2, envelope: Envelope, meta: Any) -> None:
         session.end_replay()
         options = session.options.all_v2 or UNSET
-        self.answer(envelope.id, v2.ResumeSessionResponse(options, meta=meta))
+        self.answer(envelope.id, v2.ResumeSessionResponseV2(options, meta=meta))
 
     def _opened(self, session_id: str, response: OpeningResponse) -> SessionV2:
         session = self._session(session_id)
@@ -378,13 +378,13 @@ class AgentProtocolV2:
 
     def _list(self, params: Any, envelope: Envelope) -> None:
         if not self._serves("list"):
-            self.answer(envelope.id, v2.ListSessionsResponse([]))
+            self.answer(envelope.id, v2.ListSessionsResponseV2([]))
             return
 
         def read(result: Raw) -> None:
             response = decode(ListSessionsResponse, result)
             sessions = [
-                v2.SessionInfo(
+                v2.SessionInfoV2(
                     info.session_id,
                     info.cwd,
                     info.additional_directories,
@@ -396,7 +396,7 @@ class AgentProtocolV2:
                 for info in response.sessions
             ]
             self.answer(
-                envelope.id, v2.ListSessionsResponse(sessions, response.next_cursor, meta=response.meta)
+                envelope.id, v2.ListSessionsResponseV2(sessions, response.next_cursor, meta=response.meta)
             )
 
         self._call(envelope.id, "session/list", params, read)
@@ -414,7 +414,7 @@ class AgentProtocolV2:
         self._call(envelope.id, "session/close", params, read)
 
     def _set_option(self, params: Any, envelope: Envelope) -> None:
-        request = decode(v2.SetSessionConfigOptionRequest, encode(params))
+        request = decode(v2.SetSessionConfigOptionRequestV2, encode(params))
         session = self._open_session(request.session_id)
         option = session.options.find(request.config_id)
         value = request.value
@@ -431,7 +431,7 @@ class AgentProtocolV2:
                 session.options.mode_changed(str(value))
             else:
                 session.options.changed(decode(SetSessionConfigOptionResponse, result).config_options)
-            self.answer(envelope.id, v2.SetSessionConfigOptionResponse(session.options.all_v2))
+            self.answer(envelope.id, v2.SetSessionConfigOptionResponseV2(session.options.all_v2))
 
         mode = session.options.mode_is_option and request.config_id == session.options.mode_id
         if mode:

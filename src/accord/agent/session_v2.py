@@ -43,9 +43,9 @@ MAX_HELD: Final = 64
 """How many prompts of a session may wait for the running one."""
 _CANCELLED: Final = {"code": RequestCancelled.default_code, "message": "Request cancelled"}
 _WHOLE: Final[dict[type, Any]] = {
-    v2.UserMessageChunk: v2.UserMessage,
-    v2.AgentMessageChunk: v2.AgentMessage,
-    v2.AgentThoughtChunk: v2.AgentThought,
+    v2.UserMessageChunkV2: v2.UserMessage,
+    v2.AgentMessageChunkV2: v2.AgentMessage,
+    v2.AgentThoughtChunkV2: v2.AgentThought,
 }
 
 
@@ -139,7 +139,7 @@ class SessionV2:
         if self._state == "idle":
             self.report_state("running")
         self.report(v2.UserMessage(message_id, cast(Any, prompt.request.prompt)))
-        self._link.answer(prompt.id, v2.PromptResponse(message_id))
+        self._link.answer(prompt.id, v2.PromptResponseV2(message_id))
 
     def _prompt_ended(self, prompt: HeldPrompt, response: Envelope) -> None:
         result = decode(PromptResponse, response.result) if response.error is ABSENT else None
@@ -162,7 +162,7 @@ class SessionV2:
         elif self._cancelling:
             self.report_state("idle", stop_reason="cancelled")
         else:
-            self.report_state("idle", stop_reason="error", error=decode(v2.Error, error))
+            self.report_state("idle", stop_reason="error", error=decode(v2.ErrorV2, error))
 
     def cancel(self) -> None:
         """End the prompts that wait. The agent itself ends the running one."""
@@ -208,7 +208,7 @@ class SessionV2:
         if self._questions == 0 and self._state == "requires_action":
             self.report_state("running")
 
-    def permission_request(self, request: RequestPermissionRequest) -> v2.RequestPermissionRequest:
+    def permission_request(self, request: RequestPermissionRequest) -> v2.RequestPermissionRequestV2:
         """A permission request in the form of version 2."""
         self.insert()
         call = request.tool_call
@@ -260,10 +260,10 @@ class SessionV2:
     def _updates(self, event: Event) -> list[Any]:
         if isinstance(event, ModeChanged):
             self.options.mode_changed(event.mode_id)
-            return [v2.ConfigOptionUpdate(self.options.all_v2)]
+            return [v2.ConfigOptionUpdateV2(self.options.all_v2)]
         if isinstance(event, ConfigOptionUpdate):
             self.options.changed(event.config_options)
-            return [v2.ConfigOptionUpdate(self.options.all_v2, meta=event.meta)]
+            return [v2.ConfigOptionUpdateV2(self.options.all_v2, meta=event.meta)]
         if isinstance(event, ToolCallChanged) and event.patch.title:
             self._titles[event.patch.tool_call_id] = event.patch.title
         updates = updates_of(event, self.ids)
@@ -285,4 +285,6 @@ def _with_beginnings(begun: set[tuple[type, str]], updates: list[Any]) -> list[A
 
 
 def _error(event: TurnEnded) -> Any:
-    return UNSET if event.error is None else v2.Error(event.error.code, event.error.message, event.error.data)
+    return (
+        UNSET if event.error is None else v2.ErrorV2(event.error.code, event.error.message, event.error.data)
+    )

@@ -186,7 +186,7 @@ class ClientProtocolV2:
         id, method = envelope.id, cast(str, envelope.method)
         if method == "session/request_permission":
             try:
-                request = decode(v2.RequestPermissionRequest, envelope.params)
+                request = decode(v2.RequestPermissionRequestV2, envelope.params)
             except Mismatch as error:
                 self._refuse(id, InvalidParams(f"Invalid params of {method}: {error}"))
                 return
@@ -287,10 +287,10 @@ class ClientProtocolV2:
     # -- sessions --------------------------------------------------------------------------------------------
 
     def _new(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.NewSessionRequest, decode(NewSessionRequest, params))
+        request = _opening(v2.NewSessionRequestV2, decode(NewSessionRequest, params))
 
         def read(result: Raw) -> None:
-            response = decode(v2.NewSessionResponse, result)
+            response = decode(v2.NewSessionResponseV2, result)
             options = self._opened(response.session_id, response)
             self._answer(id, NewSessionResponse(response.session_id, UNSET, options, meta=response.meta))
             self._report_commands(response.session_id, response)
@@ -298,10 +298,10 @@ class ClientProtocolV2:
         self._call(id, "session/new", request, read)
 
     def _fork(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ForkSessionRequest, decode(ForkSessionRequest, params))
+        request = _opening(v2.ForkSessionRequestV2, decode(ForkSessionRequest, params))
 
         def read(result: Raw) -> None:
-            response = decode(v2.ForkSessionResponse, result)
+            response = decode(v2.ForkSessionResponseV2, result)
             options = self._opened(response.session_id, response)
             self._answer(id, ForkSessionResponse(response.session_id, UNSET, options, meta=response.meta))
             self._report_commands(response.session_id, response)
@@ -309,19 +309,19 @@ class ClientProtocolV2:
         self._call(id, "session/fork", request, read)
 
     def _load(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ResumeSessionRequest, decode(LoadSessionRequest, params))
+        request = _opening(v2.ResumeSessionRequestV2, decode(LoadSessionRequest, params))
         request.replay_from = v2.ReplayFromStart()
         self._session(request.session_id).forget()
         self._latest_chunk = ()
         self._reopen(id, request, LoadSessionResponse)
 
     def _resume(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ResumeSessionRequest, decode(ResumeSessionRequest, params))
+        request = _opening(v2.ResumeSessionRequestV2, decode(ResumeSessionRequest, params))
         self._reopen(id, request, ResumeSessionResponse)
 
-    def _reopen(self, id: Any, request: v2.ResumeSessionRequest, kind: Callable[..., Any]) -> None:
+    def _reopen(self, id: Any, request: v2.ResumeSessionRequestV2, kind: Callable[..., Any]) -> None:
         def read(result: Raw) -> None:
-            response = decode(v2.ResumeSessionResponse, result)
+            response = decode(v2.ResumeSessionResponseV2, result)
             options = self._opened(request.session_id, response)
             self._answer(id, kind(UNSET, options, meta=response.meta))
             self._report_commands(request.session_id, response)
@@ -363,7 +363,7 @@ class ClientProtocolV2:
         )
         if mode is None:
             raise ValueError("the session has no option for the mode")
-        change = v2.SetSessionConfigOptionRequest(request.session_id, mode.id, "id", request.mode_id)
+        change = v2.SetSessionConfigOptionRequestV2(request.session_id, mode.id, "id", request.mode_id)
         self._call(
             id, "session/set_config_option", change, lambda result: self._mode_set(id, request, result)
         )
@@ -378,7 +378,7 @@ class ClientProtocolV2:
     def _set_option(self, id: Any, params: Raw) -> None:
         request = decode(SetSessionConfigOptionRequest, params)
         kind = "boolean" if isinstance(request.value, bool) else "id"
-        change = v2.SetSessionConfigOptionRequest(
+        change = v2.SetSessionConfigOptionRequestV2(
             request.session_id, request.config_id, kind, request.value, meta=request.meta
         )
 
@@ -389,7 +389,7 @@ class ClientProtocolV2:
         self._call(id, "session/set_config_option", change, read)
 
     def _options_set(self, session_id: str, result: Raw) -> list[SessionConfigOption]:
-        options = options_v1(decode(v2.SetSessionConfigOptionResponse, result).config_options)
+        options = options_v1(decode(v2.SetSessionConfigOptionResponseV2, result).config_options)
         self._session(session_id).options = options
         return options
 
@@ -436,7 +436,7 @@ class ClientProtocolV2:
         session.prompts.remove(prompt)
         reason: Any = update.stop_reason or "end_turn"
         if reason == "error":
-            error = update.error or v2.Error(InternalError.default_code, "The turn failed")
+            error = update.error or v2.ErrorV2(InternalError.default_code, "The turn failed")
             self._fail(prompt.id, error)
         else:
             self._answer(prompt.id, PromptResponse(reason, update.usage or UNSET))
@@ -454,7 +454,7 @@ class ClientProtocolV2:
         update: Any = notification.update
         if isinstance(update, Unknown) and update.kind.startswith(OWN_TAGS):
             return  # only this program itself sends events in place of updates
-        if isinstance(update, v2.ConfigOptionUpdate):
+        if isinstance(update, v2.ConfigOptionUpdateV2):
             session.options = options_v1(update.config_options)
         for event in events_of(update):
             for item in self._inner_updates(session, event):
@@ -544,7 +544,7 @@ def _tool_call(session: AgentSessionV2, event: ToolCallChanged) -> Any:
 def _message_id(result: Raw) -> str | None:
     """The id in the answer to a prompt; None in older drafts."""
     try:
-        return decode(v2.PromptResponse, result).message_id
+        return decode(v2.PromptResponseV2, result).message_id
     except Mismatch:
         return None
 

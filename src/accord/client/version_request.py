@@ -61,7 +61,7 @@ class VersionRequest:
         try:
             version = _version(envelope)
             if version == VERSION:
-                response = decode(v2.InitializeResponse, envelope.result)
+                response = decode(v2.InitializeResponseV2, envelope.result)
                 self._transport.translator = ClientProtocolV2(self._transport, events=self._events)
                 self._transport.deliver(encode(Success(self._id, initialize_response_v1(response))))
                 return

@@ -29,11 +29,11 @@ def option_v1(option: Any) -> SessionConfigOption:
         "category": option.category,
         "meta": option.meta,
     }
-    if isinstance(option, v2.SessionConfigBoolean):
+    if isinstance(option, v2.SessionConfigBooleanV2):
         return SessionConfigBoolean(**members)
     options = [
         SessionConfigSelectGroup(item.group_id, item.name, item.options, meta=item.meta)
-        if isinstance(item, v2.SessionConfigSelectGroup)
+        if isinstance(item, v2.SessionConfigSelectGroupV2)
         else item
         for item in option.options
     ]
@@ -45,7 +45,7 @@ def options_v1(options: Any) -> list[SessionConfigOption]:
     return [option_v1(option) for option in options or () if not isinstance(option, Unknown)]
 
 
-def option_v2(option: SessionConfigOption) -> "v2.SessionConfigOption":
+def option_v2(option: SessionConfigOption) -> "v2.SessionConfigOptionV2":
     """An option in the form of version 2."""
     members: dict[str, Any] = {
         "config_id": option.id,
@@ -56,14 +56,14 @@ def option_v2(option: SessionConfigOption) -> "v2.SessionConfigOption":
         "meta": option.meta,
     }
     if isinstance(option, SessionConfigBoolean):
-        return v2.SessionConfigBoolean(**members)
+        return v2.SessionConfigBooleanV2(**members)
     options = [
-        v2.SessionConfigSelectGroup(item.group, item.name, item.options, meta=item.meta)
+        v2.SessionConfigSelectGroupV2(item.group, item.name, item.options, meta=item.meta)
         if isinstance(item, SessionConfigSelectGroup)
         else item
         for item in option.options
     ]
-    return v2.SessionConfigSelect(**members, options=cast(Any, options))
+    return v2.SessionConfigSelectV2(**members, options=cast(Any, options))
 
 
 class OfferedOptions:
@@ -128,6 +128,6 @@ class OfferedOptions:
         return options
 
     @property
-    def all_v2(self) -> "list[v2.SessionConfigOption]":
+    def all_v2(self) -> "list[v2.SessionConfigOptionV2]":
         """The same in the form of version 2."""
         return [option_v2(option) for option in self.all]

@@ -53,7 +53,7 @@ from accord.session.terminal_state import BackgroundItem, TerminalExit
 from accord.session.tool_calls import Mark
 
 UpdateV2 = Any
-"""A variant of `v2.SessionUpdate`."""
+"""A variant of `v2.SessionUpdateV2`."""
 
 PLAN_ID: Final = "_accord/plan"
 """The id, in version 2, of the plan that has none in version 1."""
@@ -78,9 +78,9 @@ def events_of(update: UpdateV2) -> list[Event]:
 
 
 _CHUNKS_V1: Final[dict[type, type[UserMessageChunk] | type[AgentMessageChunk] | type[AgentThoughtChunk]]] = {
-    v2.UserMessageChunk: UserMessageChunk,
-    v2.AgentMessageChunk: AgentMessageChunk,
-    v2.AgentThoughtChunk: AgentThoughtChunk,
+    v2.UserMessageChunkV2: UserMessageChunk,
+    v2.AgentMessageChunkV2: AgentMessageChunk,
+    v2.AgentThoughtChunkV2: AgentThoughtChunk,
 }
 _MESSAGE_KINDS: Final[dict[type, MessageKind]] = {
     v2.UserMessage: "user",
@@ -89,7 +89,7 @@ _MESSAGE_KINDS: Final[dict[type, MessageKind]] = {
 }
 
 
-def _chunk_event(update: v2.ContentChunk) -> list[Event]:
+def _chunk_event(update: v2.ContentChunkV2) -> list[Event]:
     if isinstance(update.content, Unknown):
         return [_kept(update)]
     chunk = _CHUNKS_V1[type(update)]
@@ -111,12 +111,12 @@ def _message_event(update: v2.UserMessage | v2.AgentMessage | v2.AgentThought) -
     return [MessageChanged(_MESSAGE_KINDS[type(update)], update.message_id, content)]
 
 
-def known_blocks(blocks: "list[v2.ContentBlock]") -> list[ContentBlock]:
+def known_blocks(blocks: "list[v2.ContentBlockV2]") -> list[ContentBlock]:
     """The blocks of types that version 1 has."""
     return [block for block in blocks if not isinstance(block, Unknown)]
 
 
-def _tool_call_event(update: v2.ToolCallUpdate) -> list[Event]:
+def _tool_call_event(update: v2.ToolCallUpdateV2) -> list[Event]:
     patch, mark = tool_call_v1(update)
     return [ToolCallChanged(patch, mark=mark, cancellable=_cancellable(update.capabilities))]
 
@@ -127,7 +127,7 @@ def _cancellable(
     return UNSET if capabilities is UNSET else bool(capabilities and capabilities.cancel)
 
 
-def tool_call_v1(update: v2.ToolCallUpdate) -> tuple[ToolCallUpdate, Mark]:
+def tool_call_v1(update: v2.ToolCallUpdateV2) -> tuple[ToolCallUpdate, Mark]:
     """The patch of an event for a tool call, and the mark for a call that was canceled."""
     kind = update.kind
     status: Any = update.status
@@ -164,10 +164,10 @@ def tool_content_v1(item: Any) -> list[ToolCallContent]:
     """The content of a tool call in the form of version 1; none for an unknown type."""
     if isinstance(item, Unknown):
         return []
-    return _diffs_v1(item) if isinstance(item, v2.Diff) else [item]
+    return _diffs_v1(item) if isinstance(item, v2.DiffV2) else [item]
 
 
-def _diffs_v1(diff: v2.Diff) -> list[ToolCallContent]:
+def _diffs_v1(diff: v2.DiffV2) -> list[ToolCallContent]:
     changes = [change for change in diff.changes if not isinstance(change, Unknown)]
     files = read_patch(diff.patch.text) if diff.patch and diff.patch.format == "git_patch" else []
     if len(files) != len(changes):
@@ -240,20 +240,20 @@ def _terminal_chunk_event(update: v2.TerminalOutputChunk) -> list[Event]:
     return [TerminalChanged(update.terminal_id, append=update.data)]
 
 
-def _plan_event(update: v2.PlanUpdate) -> list[Event]:
+def _plan_event(update: v2.PlanUpdateV2) -> list[Event]:
     plan = update.plan
     if isinstance(plan, Unknown):
         return [_kept(update)]
     body: PlanBody
     plan_id = V1_PLAN_ID if plan.plan_id == PLAN_ID else plan.plan_id
-    if isinstance(plan, v2.PlanItems):
+    if isinstance(plan, v2.PlanItemsV2):
         body = PlanItems(plan_id, [_entry_v1(entry) for entry in plan.entries], meta=plan.meta)
     else:
         body = plan
     return [PlanChanged(plan_id, body)]
 
 
-def _entry_v1(entry: v2.PlanEntry) -> PlanEntry:
+def _entry_v1(entry: v2.PlanEntryV2) -> PlanEntry:
     status, meta = entry.status, entry.meta
     if status not in _ENTRY_STATUSES:
         meta = {**(meta or {}), _STATUS_NOTE: status}
@@ -289,11 +289,11 @@ def _background_item(work: Any) -> BackgroundItem | None:
             return None
 
 
-def _commands_event(update: v2.AvailableCommandsUpdate) -> list[Event]:
+def _commands_event(update: v2.AvailableCommandsUpdateV2) -> list[Event]:
     return [AvailableCommandsUpdate(commands_v1(update.available_commands), meta=update.meta)]
 
 
-def commands_v1(commands: "list[v2.AvailableCommand]") -> list[AvailableCommand]:
+def commands_v1(commands: "list[v2.AvailableCommandV2]") -> list[AvailableCommand]:
     """The slash commands in the form of version 1."""
     return [
         AvailableCommand(
@@ -309,27 +309,27 @@ def commands_v1(commands: "list[v2.AvailableCommand]") -> list[AvailableCommand]
     ]
 
 
-def _options_event(update: v2.ConfigOptionUpdate) -> list[Event]:
+def _options_event(update: v2.ConfigOptionUpdateV2) -> list[Event]:
     options = [option_v1(option) for option in update.config_options if not isinstance(option, Unknown)]
     return [ConfigOptionUpdate(options, meta=update.meta)]
 
 
 _EVENTS: Final[dict[type, Callable[[Any], list[Event]]]] = {
-    v2.UserMessageChunk: _chunk_event,
-    v2.AgentMessageChunk: _chunk_event,
-    v2.AgentThoughtChunk: _chunk_event,
+    v2.UserMessageChunkV2: _chunk_event,
+    v2.AgentMessageChunkV2: _chunk_event,
+    v2.AgentThoughtChunkV2: _chunk_event,
     v2.UserMessage: _message_event,
     v2.AgentMessage: _message_event,
     v2.AgentThought: _message_event,
-    v2.ToolCallChange: _tool_call_event,
+    v2.ToolCallChangeV2: _tool_call_event,
     v2.ToolCallContentChunk: _content_chunk_event,
     v2.TerminalUpdate: _terminal_event,
     v2.TerminalOutputChunk: _terminal_chunk_event,
-    v2.PlanUpdate: _plan_event,
+    v2.PlanUpdateV2: _plan_event,
     v2.PlanRemoved: _plan_removed_event,
     v2.SessionStateUpdate: _state_event,
-    v2.AvailableCommandsUpdate: _commands_event,
-    v2.ConfigOptionUpdate: _options_event,
+    v2.AvailableCommandsUpdateV2: _commands_event,
+    v2.ConfigOptionUpdateV2: _options_event,
 }
 """Converters for the updates that are not events themselves."""
 
@@ -392,7 +392,7 @@ def updates_of(event: Event, ids: MessageIds) -> list[UpdateV2]:
 
 _CHUNKS_V2: Final[dict[type, Any]] = {old: new for new, old in _CHUNKS_V1.items()}
 _MESSAGES_V2: Final[dict[MessageKind, Any]] = {kind: cls for cls, kind in _MESSAGE_KINDS.items()}
-_UPDATES_V2: Final = frozenset(get_args(cast(Any, v2.SessionUpdate).__origin__))
+_UPDATES_V2: Final = frozenset(get_args(cast(Any, v2.SessionUpdateV2).__origin__))
 _SHARED: Final = frozenset(get_args(SessionUpdate)) & _UPDATES_V2 | {Unknown}
 
 
@@ -408,7 +408,7 @@ def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2
         patch = event.call.to_update()  # here, the effect of introducing a known call cannot be said
     bare = not event.announce and patch == ToolCallUpdate(patch.tool_call_id)
     if not (bare and event.append and not event.mark and event.cancellable is UNSET):
-        change = v2.ToolCallChange(*_members(tool_call_v2(patch)))
+        change = v2.ToolCallChangeV2(*_members(tool_call_v2(patch)))
         if event.mark == "cancelled" and not patch.status:
             change.status = "cancelled"
         if event.cancellable is not UNSET:
@@ -420,16 +420,16 @@ def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2
     return updates
 
 
-def _members(patch: v2.ToolCallUpdate) -> tuple[Any, ...]:
+def _members(patch: v2.ToolCallUpdateV2) -> tuple[Any, ...]:
     return tuple(getattr(patch, name) for name in _TOOL_CALL_FIELDS)
 
 
-_TOOL_CALL_FIELDS: Final = tuple(name for name in v2.ToolCallUpdate.__struct_fields__ if name != "meta")
+_TOOL_CALL_FIELDS: Final = tuple(name for name in v2.ToolCallUpdateV2.__struct_fields__ if name != "meta")
 
 
-def tool_call_v2(patch: ToolCallUpdate) -> v2.ToolCallUpdate:
+def tool_call_v2(patch: ToolCallUpdate) -> v2.ToolCallUpdateV2:
     """The patch of an event in the form of version 2, where null clears as it does in events."""
-    return v2.ToolCallUpdate(
+    return v2.ToolCallUpdateV2(
         patch.tool_call_id,
         title=patch.title,
         kind=patch.kind,
@@ -443,8 +443,8 @@ def tool_call_v2(patch: ToolCallUpdate) -> v2.ToolCallUpdate:
     )
 
 
-def _location_v2(place: ToolCallLocation) -> list[v2.ToolCallLocation]:
-    return [v2.ToolCallLocation(place.path, place.line or UNSET, meta=place.meta)]
+def _location_v2(place: ToolCallLocation) -> list[v2.ToolCallLocationV2]:
+    return [v2.ToolCallLocationV2(place.path, place.line or UNSET, meta=place.meta)]
 
 
 def tool_content_v2(item: ToolCallContent) -> Any:
@@ -460,7 +460,7 @@ def tool_content_v2(item: ToolCallContent) -> Any:
     else:
         change = v2.DiffAdd(item.path) if old is None else v2.DiffModify(item.path)
     patch = v2.DiffPatch("git_patch", write_patch(item.path, old, item.new_text))
-    return v2.Diff([change], patch, meta=meta)
+    return v2.DiffV2([change], patch, meta=meta)
 
 
 def _terminal_updates(event: TerminalChanged, ids: MessageIds) -> list[UpdateV2]:
@@ -470,7 +470,7 @@ def _terminal_updates(event: TerminalChanged, ids: MessageIds) -> list[UpdateV2]
         update.output = None if event.output is None else v2.TerminalOutput(event.output)
     if event.exit is not UNSET:
         ended = event.exit
-        update.exit_status = None if ended is None else v2.TerminalExitStatus(ended.exit_code, ended.signal)
+        update.exit_status = None if ended is None else v2.TerminalExitStatusV2(ended.exit_code, ended.signal)
     if event.cancellable is not UNSET:
         cancel = v2.TerminalCancelCapabilities()
         update.capabilities = v2.TerminalCapabilities(cancel) if event.cancellable else None
@@ -487,18 +487,18 @@ def _plan_updates(event: PlanChanged, ids: MessageIds) -> list[UpdateV2]:
     plan_id = event.plan_id or PLAN_ID
     plan = event.plan
     if plan is None:
-        return [v2.PlanUpdate(v2.PlanItems(plan_id, []))]
+        return [v2.PlanUpdateV2(v2.PlanItemsV2(plan_id, []))]
     if not isinstance(plan, PlanItems):
-        return [v2.PlanUpdate(plan)]
+        return [v2.PlanUpdateV2(plan)]
     return [
-        v2.PlanUpdate(v2.PlanItems(plan_id, [_entry_v2(entry) for entry in plan.entries], meta=plan.meta))
+        v2.PlanUpdateV2(v2.PlanItemsV2(plan_id, [_entry_v2(entry) for entry in plan.entries], meta=plan.meta))
     ]
 
 
-def _entry_v2(entry: PlanEntry) -> v2.PlanEntry:
+def _entry_v2(entry: PlanEntry) -> v2.PlanEntryV2:
     status = entry.meta.get(_STATUS_NOTE) if entry.meta else None
     meta = {key: value for key, value in (entry.meta or {}).items() if key != _STATUS_NOTE}
-    return v2.PlanEntry(
+    return v2.PlanEntryV2(
         entry.content,
         entry.priority,
         status if isinstance(status, str) else entry.status,
@@ -523,10 +523,10 @@ def background_v2(items: list[BackgroundItem] | UnsetType) -> Any:
 
 
 def _commands_updates(event: AvailableCommandsUpdate, ids: MessageIds) -> list[UpdateV2]:
-    return [v2.AvailableCommandsUpdate(commands_v2(event.available_commands), meta=event.meta)]
+    return [v2.AvailableCommandsUpdateV2(commands_v2(event.available_commands), meta=event.meta)]
 
 
-def commands_v2(commands: list[AvailableCommand]) -> "list[v2.AvailableCommand]":
+def commands_v2(commands: list[AvailableCommand]) -> "list[v2.AvailableCommandV2]":
     """The slash commands in the form of version 2."""
     return [
         v2.Command(
@@ -540,7 +540,7 @@ def commands_v2(commands: list[AvailableCommand]) -> "list[v2.AvailableCommand]"
 
 
 def _options_updates(event: ConfigOptionUpdate, ids: MessageIds) -> list[UpdateV2]:
-    return [v2.ConfigOptionUpdate([option_v2(option) for option in event.config_options], meta=event.meta)]
+    return [v2.ConfigOptionUpdateV2([option_v2(option) for option in event.config_options], meta=event.meta)]
 
 
 _UPDATES: Final[dict[type, Callable[[Any, MessageIds], list[UpdateV2]]]] = {

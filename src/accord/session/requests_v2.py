@@ -54,9 +54,9 @@ UNKNOWN_PROGRAM = Implementation("unknown", "unknown")
 # -- initialize ----------------------------------------------------------------------------------------------
 
 
-def initialize_request_v1(request: v2.InitializeRequest, version: int = 1) -> InitializeRequest:
+def initialize_request_v1(request: v2.InitializeRequestV2, version: int = 1) -> InitializeRequest:
     """The request of a client in version 2, as version 1 says it. It has neither files nor terminals."""
-    capabilities = request.capabilities or v2.ClientCapabilities()
+    capabilities = request.capabilities or v2.ClientCapabilitiesV2()
     auth = capabilities.auth or None
     return InitializeRequest(
         version,
@@ -76,34 +76,34 @@ def initialize_request_v1(request: v2.InitializeRequest, version: int = 1) -> In
     )
 
 
-def initialize_request_v2(request: InitializeRequest) -> v2.InitializeRequest:
+def initialize_request_v2(request: InitializeRequest) -> v2.InitializeRequestV2:
     """The request of a client in version 1, as version 2 says it. Files and terminals are left out."""
     capabilities = request.client_capabilities or ClientCapabilities()
     auth = capabilities.auth or None
     terminal = (
         v2.ClientAuthCapabilities(v2.TerminalAuthCapabilities()) if auth and auth.terminal is True else UNSET
     )
-    return v2.InitializeRequest(
+    return v2.InitializeRequestV2(
         2,
         request.client_info or UNKNOWN_PROGRAM,
-        v2.ClientCapabilities(terminal, capabilities.elicitation or UNSET, meta=capabilities.meta),
+        v2.ClientCapabilitiesV2(terminal, capabilities.elicitation or UNSET, meta=capabilities.meta),
         meta=request.meta,
     )
 
 
-def initialize_response_v2(response: InitializeResponse) -> v2.InitializeResponse:
+def initialize_response_v2(response: InitializeResponse) -> v2.InitializeResponseV2:
     """The answer of an agent in version 1, as version 2 says it. It always has sessions."""
     capabilities = response.agent_capabilities or AgentCapabilities()
     prompt, mcp = capabilities.prompt_capabilities or None, capabilities.mcp_capabilities or None
     sessions = capabilities.session_capabilities or SessionCapabilities()
     auth = capabilities.auth or None
-    session = v2.SessionCapabilities(
-        prompt=v2.PromptCapabilities(
+    session = v2.SessionCapabilitiesV2(
+        prompt=v2.PromptCapabilitiesV2(
             v2.PromptImageCapabilities() if prompt and prompt.image is True else UNSET,
             v2.PromptAudioCapabilities() if prompt and prompt.audio is True else UNSET,
             v2.PromptEmbeddedContextCapabilities() if prompt and prompt.embedded_context is True else UNSET,
         ),
-        mcp=v2.McpCapabilities(
+        mcp=v2.McpCapabilitiesV2(
             v2.McpStdioCapabilities(),
             v2.McpHttpCapabilities() if mcp and mcp.http is True else UNSET,
             v2.McpAcpCapabilities() if mcp and mcp.acp is True else UNSET,
@@ -117,19 +117,19 @@ def initialize_response_v2(response: InitializeResponse) -> v2.InitializeRespons
         title=sessions.title or UNSET,
         meta=sessions.meta,
     )
-    status = v2.AgentAuthCapabilities(auth.status) if auth and auth.status else UNSET
-    return v2.InitializeResponse(
+    status = v2.AgentAuthCapabilitiesV2(auth.status) if auth and auth.status else UNSET
+    return v2.InitializeResponseV2(
         2,
         response.agent_info or UNKNOWN_PROGRAM,
-        v2.AgentCapabilities(session, status, capabilities.providers or UNSET, meta=capabilities.meta),
+        v2.AgentCapabilitiesV2(session, status, capabilities.providers or UNSET, meta=capabilities.meta),
         [_auth_method_v2(method) for method in response.auth_methods or ()] or UNSET,
         meta=response.meta,
     )
 
 
-def initialize_response_v1(response: v2.InitializeResponse, version: int = 1) -> InitializeResponse:
+def initialize_response_v1(response: v2.InitializeResponseV2, version: int = 1) -> InitializeResponse:
     """The answer of an agent in version 2, as version 1 says it."""
-    capabilities = response.capabilities or v2.AgentCapabilities()
+    capabilities = response.capabilities or v2.AgentCapabilitiesV2()
     session = capabilities.session or None
     methods = [_auth_method_v1(method) for method in response.auth_methods or ()]
     known = [method for method in methods if method is not None]
@@ -147,8 +147,8 @@ def initialize_response_v1(response: v2.InitializeResponse, version: int = 1) ->
     return InitializeResponse(version, AgentCapabilities(**members), known, info, meta=response.meta)
 
 
-def _session_members_v1(session: v2.SessionCapabilities) -> dict[str, Any]:
-    prompt, mcp = session.prompt or v2.PromptCapabilities(), session.mcp or v2.McpCapabilities()
+def _session_members_v1(session: v2.SessionCapabilitiesV2) -> dict[str, Any]:
+    prompt, mcp = session.prompt or v2.PromptCapabilitiesV2(), session.mcp or v2.McpCapabilitiesV2()
     return {
         "load_session": True,
         "prompt_capabilities": PromptCapabilities(
@@ -171,23 +171,23 @@ def _session_members_v1(session: v2.SessionCapabilities) -> dict[str, Any]:
     }
 
 
-def _auth_method_v2(method: AuthMethodAgent | AuthMethodTerminal) -> "v2.AuthMethod":
+def _auth_method_v2(method: AuthMethodAgent | AuthMethodTerminal) -> "v2.AuthMethodV2":
     if isinstance(method, AuthMethodTerminal):
         env = [EnvVariable(name, value) for name, value in (method.env or {}).items()]
-        return v2.AuthMethodTerminal(
+        return v2.AuthMethodTerminalV2(
             method.id, method.name, method.description, method.args, env or UNSET, meta=method.meta
         )
-    return v2.AuthMethodAgent(method.id, method.name, method.description, meta=method.meta)
+    return v2.AuthMethodAgentV2(method.id, method.name, method.description, meta=method.meta)
 
 
 def _auth_method_v1(method: Any) -> AuthMethodAgent | AuthMethodTerminal | None:
     match method:
-        case v2.AuthMethodTerminal():
+        case v2.AuthMethodTerminalV2():
             env = {variable.name: variable.value for variable in method.env or ()}
             return AuthMethodTerminal(
                 method.method_id, method.name, method.description, method.args, env or UNSET, meta=method.meta
             )
-        case v2.AuthMethodAgent():
+        case v2.AuthMethodAgentV2():
             return AuthMethodAgent(method.method_id, method.name, method.description, meta=method.meta)
         case _:
             return None
@@ -203,11 +203,11 @@ def servers_v1(servers: Iterable[Any] | Any) -> list[McpServer]:
 
 def _server_v1(server: Any) -> McpServer:
     match server:
-        case v2.McpServerStdio():
+        case v2.McpServerStdioV2():
             return McpServerStdio(
                 server.name, server.command, server.args or [], server.env or [], meta=server.meta
             )
-        case v2.McpServerHttp():
+        case v2.McpServerHttpV2():
             return McpServerHttp(server.name, server.url, server.headers or [], meta=server.meta)
         case McpServerAcp():
             return server
@@ -216,17 +216,17 @@ def _server_v1(server: Any) -> McpServer:
             raise ValueError(f"mcpServers: unsupported transport {kind!r}")
 
 
-def servers_v2(servers: Iterable[Any] | Any) -> "list[v2.McpServer]":
+def servers_v2(servers: Iterable[Any] | Any) -> "list[v2.McpServerV2]":
     """MCP servers in the form of version 2. Raises ValueError for one that it does not have."""
     return [_server_v2(server) for server in servers or ()]
 
 
-def _server_v2(server: Any) -> "v2.McpServer":
+def _server_v2(server: Any) -> "v2.McpServerV2":
     match server:
         case McpServerStdio():
-            return v2.McpServerStdio(server.name, server.command, server.args, server.env, meta=server.meta)
+            return v2.McpServerStdioV2(server.name, server.command, server.args, server.env, meta=server.meta)
         case McpServerHttp():
-            return v2.McpServerHttp(server.name, server.url, server.headers, meta=server.meta)
+            return v2.McpServerHttpV2(server.name, server.url, server.headers, meta=server.meta)
         case McpServerSse():
             raise ValueError(f"mcpServers: {server.name!r}: version 2 has no servers of type sse")
         case _:
@@ -236,18 +236,18 @@ def _server_v2(server: Any) -> "v2.McpServer":
 # -- questions -----------------------------------------------------------------------------------------------
 
 
-def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.RequestPermissionRequest:
+def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.RequestPermissionRequestV2:
     """A permission request as version 2 says it. `title` is that of the tool call, as far as it is known."""
     call = request.tool_call
     patch = tool_call_v2(call)
     for name in ("title", "kind", "status", "name", "content", "locations", "raw_input", "raw_output"):
         if getattr(patch, name) is None:  # null means unchanged in version 1
             setattr(patch, name, UNSET)
-    return v2.RequestPermissionRequest(
+    return v2.RequestPermissionRequestV2(
         request.session_id,
         call.title or title or call.name or "Permission",
         [
-            v2.PermissionOption(item.option_id, item.name, item.kind, meta=item.meta)
+            v2.PermissionOptionV2(item.option_id, item.name, item.kind, meta=item.meta)
             for item in request.options
         ],
         subject=v2.ToolCallPermissionSubject(patch),
@@ -255,7 +255,7 @@ def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.R
     )
 
 
-def permission_request_v1(request: v2.RequestPermissionRequest, new_id: str) -> RequestPermissionRequest:
+def permission_request_v1(request: v2.RequestPermissionRequestV2, new_id: str) -> RequestPermissionRequest:
     """A permission request as version 1 says it. Without a tool call it gets one, `new_id`."""
     subject = request.subject
     if isinstance(subject, v2.ToolCallPermissionSubject):
@@ -289,11 +289,11 @@ def elicitation_v2(request: ElicitationFormMode | ElicitationUrlMode) -> Any:
         "meta": request.meta,
     }
     if isinstance(request, ElicitationUrlMode):
-        return v2.ElicitationUrlMode(
+        return v2.ElicitationUrlModeV2(
             message=request.message, elicitation_id=request.elicitation_id, url=request.url, **scope
         )
     form = request.requested_schema
-    schema = v2.ElicitationSchema(
+    schema = v2.ElicitationSchemaV2(
         "object",
         cast(Any, form.properties or {}),
         form.required,
@@ -301,4 +301,4 @@ def elicitation_v2(request: ElicitationFormMode | ElicitationUrlMode) -> Any:
         form.description,
         meta=form.meta,
     )
-    return v2.ElicitationFormMode(message=request.message, requested_schema=schema, **scope)
+    return v2.ElicitationFormModeV2(message=request.message, requested_schema=schema, **scope)

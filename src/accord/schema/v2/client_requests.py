@@ -30,49 +30,49 @@ from accord.schema.client_requests import (
     NumberPropertySchema,
     SelectedPermissionOutcome,
 )
-from accord.schema.v2.content import AbsolutePath, ToolCallUpdate
+from accord.schema.v2.content import AbsolutePath, ToolCallUpdateV2
 
 # The message types of this module, which `accord.schema.v2` exports.
 __all__ = [
-    "CancelRequestNotification", "CancelledPermissionOutcome", "CommandPermissionSubject",
-    "CreateElicitationRequest", "ElicitationFormMode", "ElicitationPropertySchema", "ElicitationRequestScope",
-    "ElicitationSchema", "ElicitationUrlMode", "PermissionOption", "PermissionOptionKind", "RequestId",
-    "RequestPermissionOutcome", "RequestPermissionRequest", "RequestPermissionResponse",
-    "RequestPermissionSubject", "ScopedElicitation", "StringFormat", "StringPropertySchema",
-    "ToolCallPermissionSubject",
+    "CancelRequestNotificationV2", "CancelledPermissionOutcome", "CommandPermissionSubject",
+    "CreateElicitationRequestV2", "ElicitationFormModeV2", "ElicitationPropertySchemaV2",
+    "ElicitationRequestScopeV2", "ElicitationSchemaV2", "ElicitationUrlModeV2", "PermissionOptionKindV2",
+    "PermissionOptionV2", "RequestIdV2", "RequestPermissionOutcomeV2", "RequestPermissionRequestV2",
+    "RequestPermissionResponseV2", "RequestPermissionSubject", "ScopedElicitationV2", "StringFormatV2",
+    "StringPropertySchemaV2", "ToolCallPermissionSubject",
 ]  # fmt: skip
 
 
-RequestId: TypeAlias = Int64 | str
+RequestIdV2: TypeAlias = Int64 | str
 """Returned exactly as it was sent. Null is not allowed."""
 
 
-class CancelRequestNotification(Object):
+class CancelRequestNotificationV2(Object):
     """The sender of a request cancels it. The request is still answered, exactly once."""
 
-    request_id: RequestId
+    request_id: RequestIdV2
 
 
 # Permission requests.
 
-PermissionOptionKind: TypeAlias = Annotated[
+PermissionOptionKindV2: TypeAlias = Annotated[
     str, KnownValues("allow_once", "allow_always", "reject_once", "reject_always")
 ]
 """A hint for how to present an option. The id is what was decided."""
 
 
-class PermissionOption(Object):
+class PermissionOptionV2(Object):
     """One answer that the user may give."""
 
     option_id: PermissionOptionId
     name: str
-    kind: PermissionOptionKind
+    kind: PermissionOptionKindV2
 
 
 class ToolCallPermissionSubject(Object, tag_field="type", tag="tool_call"):
     """The tool call that waits for permission. Also an update of that call."""
 
-    tool_call: ToolCallUpdate
+    tool_call: ToolCallUpdateV2
 
 
 class CommandPermissionSubject(Object, tag_field="type", tag="command"):
@@ -88,12 +88,12 @@ RequestPermissionSubject: TypeAlias = Open[ToolCallPermissionSubject | CommandPe
 """What the permission is for."""
 
 
-class RequestPermissionRequest(Object):
+class RequestPermissionRequestV2(Object):
     """Ask the user for permission. The agent waits for the answer before it acts."""
 
     session_id: SessionId
     title: str
-    options: list[PermissionOption]
+    options: list[PermissionOptionV2]
     description: Opt[str | None] = UNSET
     subject: Strict[RequestPermissionSubject | None] = UNSET
 
@@ -102,23 +102,23 @@ class CancelledPermissionOutcome(Object, tag_field="outcome", tag="cancelled"):
     """The question was canceled before a decision. Counts as a refusal."""
 
 
-RequestPermissionOutcome: TypeAlias = Open[CancelledPermissionOutcome | SelectedPermissionOutcome]
+RequestPermissionOutcomeV2: TypeAlias = Open[CancelledPermissionOutcome | SelectedPermissionOutcome]
 """The decision of the user. An unknown outcome is never an approval."""
 
 
-class RequestPermissionResponse(Object):
+class RequestPermissionResponseV2(Object):
     """The user's answer."""
 
-    outcome: RequestPermissionOutcome
+    outcome: RequestPermissionOutcomeV2
 
 
 # Elicitation.
 
-StringFormat: TypeAlias = Annotated[str, KnownValues("email", "uri", "date", "date-time")]
+StringFormatV2: TypeAlias = Annotated[str, KnownValues("email", "uri", "date", "date-time")]
 """The format of a text in a form."""
 
 
-class StringPropertySchema(Object, tag_field="type", tag="string"):
+class StringPropertySchemaV2(Object, tag_field="type", tag="string"):
     """A text field, or a choice of one value if `enum` or `one_of` lists values."""
 
     title: Opt[str | None] = UNSET
@@ -126,14 +126,14 @@ class StringPropertySchema(Object, tag_field="type", tag="string"):
     min_length: Strict[Uint32 | None] = UNSET
     max_length: Strict[Uint32 | None] = UNSET
     pattern: Strict[str | None] = UNSET
-    format: Strict[StringFormat | None] = UNSET
+    format: Strict[StringFormatV2 | None] = UNSET
     default: Opt[str | None] = UNSET
     enum: Strict[list[str] | None] = UNSET
     one_of: Strict[list[EnumOption] | None] = UNSET
 
 
-ElicitationPropertySchema: TypeAlias = Open[
-    StringPropertySchema
+ElicitationPropertySchemaV2: TypeAlias = Open[
+    StringPropertySchemaV2
     | NumberPropertySchema
     | IntegerPropertySchema
     | BooleanPropertySchema
@@ -142,49 +142,49 @@ ElicitationPropertySchema: TypeAlias = Open[
 """The type of a field of a form."""
 
 
-class ElicitationSchema(Object):
+class ElicitationSchemaV2(Object):
     """A flat form: its fields by name, and which of them must be filled in."""
 
     type: ElicitationSchemaType
-    properties: dict[str, ElicitationPropertySchema]
+    properties: dict[str, ElicitationPropertySchemaV2]
     required: Strict[list[str] | None] = UNSET
     title: Opt[str | None] = UNSET
     description: Opt[str | None] = UNSET
 
 
-class ElicitationRequestScope(Record):
+class ElicitationRequestScopeV2(Record):
     """The question belongs to a request of the client that is still open, such as signing in."""
 
-    request_id: RequestId
+    request_id: RequestIdV2
 
 
-class ScopedElicitation(Object):
+class ScopedElicitationV2(Object):
     """The members of both modes: the message, and the session or request it belongs to (one is required)."""
 
     message: str
     session_id: Strict[SessionId] = UNSET
     tool_call_id: Opt[ToolCallId | None] = UNSET
-    request_id: Strict[RequestId] = UNSET
+    request_id: Strict[RequestIdV2] = UNSET
 
     def __post_init__(self) -> None:
         if self.session_id is UNSET and self.request_id is UNSET:
             raise ValueError("an elicitation needs sessionId or requestId")
 
 
-class ElicitationFormMode(ScopedElicitation, tag_field="mode", tag="form", kw_only=True):
+class ElicitationFormModeV2(ScopedElicitationV2, tag_field="mode", tag="form", kw_only=True):
     """Ask with a form. Never for secrets, and only if the client supports forms."""
 
-    requested_schema: ElicitationSchema
+    requested_schema: ElicitationSchemaV2
 
 
-class ElicitationUrlMode(ScopedElicitation, tag_field="mode", tag="url", kw_only=True):
+class ElicitationUrlModeV2(ScopedElicitationV2, tag_field="mode", tag="url", kw_only=True):
     """Ask with a web page. Only if the client opens URLs."""
 
     elicitation_id: ElicitationId
     url: str
 
 
-CreateElicitationRequest: TypeAlias = Annotated[
-    Open[ElicitationFormMode | ElicitationUrlMode], RequiredMembers(ScopedElicitation)
+CreateElicitationRequestV2: TypeAlias = Annotated[
+    Open[ElicitationFormModeV2 | ElicitationUrlModeV2], RequiredMembers(ScopedElicitationV2)
 ]
 """Asks the user for the values of a form, or to open an address."""

@@ -23,19 +23,26 @@ from accord.schema.base import (
     ToolCallId,
     Uint64,
 )
-from accord.schema.content import AudioContent, Content, EmbeddedResource, ImageContent, Terminal, TextContent
-from accord.schema.content import ResourceLink as ResourceLinkV1
+from accord.schema.content import (
+    AudioContent,
+    Content,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    Terminal,
+    TextContent,
+)
 
 # The message types of this module, which `accord.schema.v2` exports.
 __all__ = [
-    "AbsolutePath", "Annotations", "CancelSessionNotification", "CancelTerminalRequest",
-    "CancelTerminalResponse", "CancelToolCallRequest", "CancelToolCallResponse", "ContentBlock", "Diff",
-    "DiffAdd", "DiffChange", "DiffCopy", "DiffDelete", "DiffFileType", "DiffModify", "DiffMove", "DiffPatch",
-    "DiffPatchFormat", "DiffPathChange", "DiffPathPairChange", "Icon", "IconTheme", "MediaType",
-    "PromptResponse", "ResourceLink", "Role", "TerminalCancelCapabilities", "TerminalCapabilities",
-    "TerminalExitStatus", "TerminalOutput", "TerminalSize", "ToolCallCancelCapabilities",
-    "ToolCallCapabilities", "ToolCallContent", "ToolCallLocation", "ToolCallStatus", "ToolCallUpdate",
-    "ToolKind",
+    "AbsolutePath", "AnnotationsV2", "CancelSessionNotification", "CancelTerminalRequest",
+    "CancelTerminalResponse", "CancelToolCallRequest", "CancelToolCallResponse", "ContentBlockV2", "DiffAdd",
+    "DiffChange", "DiffCopy", "DiffDelete", "DiffFileType", "DiffModify", "DiffMove", "DiffPatch",
+    "DiffPatchFormat", "DiffPathChange", "DiffPathPairChange", "DiffV2", "Icon", "IconTheme", "MediaType",
+    "PromptResponseV2", "ResourceLinkV2", "RoleV2", "TerminalCancelCapabilities", "TerminalCapabilities",
+    "TerminalExitStatusV2", "TerminalOutput", "TerminalSize", "ToolCallCancelCapabilities",
+    "ToolCallCapabilities", "ToolCallContentV2", "ToolCallLocationV2", "ToolCallStatusV2", "ToolCallUpdateV2",
+    "ToolKindV2",
 ]  # fmt: skip
 
 
@@ -45,14 +52,14 @@ AbsolutePath: TypeAlias = str
 MediaType: TypeAlias = str
 """A media type such as `text/plain`."""
 
-Role: TypeAlias = Annotated[str, KnownValues("assistant", "user")]
+RoleV2: TypeAlias = Annotated[str, KnownValues("assistant", "user")]
 """Whom a content block is for."""
 
 
-class Annotations(Object):
+class AnnotationsV2(Object):
     """Hints about the audience and priority of a block."""
 
-    audience: Opt[Items[Role] | None] = UNSET
+    audience: Opt[Items[RoleV2] | None] = UNSET
     last_modified: Opt[str | None] = UNSET
     priority: Opt[Double | None] = UNSET
 
@@ -70,21 +77,23 @@ class Icon(Object):
     theme: Opt[IconTheme | None] = UNSET
 
 
-class ResourceLink(ResourceLinkV1, tag_field="type", tag="resource_link"):
+class ResourceLinkV2(ResourceLink, tag_field="type", tag="resource_link"):
     """A link to something that the agent can fetch, possibly with icons."""
 
     size: Opt[Uint64 | None] = UNSET
     icons: Opt[Items[Icon] | None] = UNSET
 
 
-ContentBlock: TypeAlias = Open[TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource]
+ContentBlockV2: TypeAlias = Open[
+    TextContent | ImageContent | AudioContent | ResourceLinkV2 | EmbeddedResource
+]
 """A part of a prompt or a message: text, image, audio, link or embedded file."""
 
 
 # Prompts.
 
 
-class PromptResponse(Object):
+class PromptResponseV2(Object):
     """The prompt is in the conversation, as the user message with this id. The work may only begin."""
 
     message_id: MessageId
@@ -166,7 +175,7 @@ class DiffPatch(Object):
     text: str
 
 
-class Diff(Object, tag_field="type", tag="diff"):
+class DiffV2(Object, tag_field="type", tag="diff"):
     """Changes of files, if possible with the changed lines."""
 
     changes: Items[DiffChange]
@@ -175,7 +184,7 @@ class Diff(Object, tag_field="type", tag="diff"):
 
 # Tool calls.
 
-ToolKind: TypeAlias = Annotated[
+ToolKindV2: TypeAlias = Annotated[
     str,
     KnownValues(
         "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
@@ -183,18 +192,18 @@ ToolKind: TypeAlias = Annotated[
 ]
 """The kind of work, for icons and policies. Absent means `other`."""
 
-ToolCallStatus: TypeAlias = Annotated[
+ToolCallStatusV2: TypeAlias = Annotated[
     str, KnownValues("pending", "in_progress", "paused", "completed", "failed", "cancelled")
 ]
 """The progress of a call. An unknown value counts as in progress."""
 
-ToolCallContent: TypeAlias = Open[Content | Diff | Terminal]
+ToolCallContentV2: TypeAlias = Open[Content | DiffV2 | Terminal]
 """The content of a tool call: a content block, a diff or a terminal of the agent."""
 
 Line: TypeAlias = Annotated[int, Meta(ge=1, le=2**32 - 1), NumberFormat("1..4294967295")]
 
 
-class ToolCallLocation(Object):
+class ToolCallLocationV2(Object):
     """A file that the call works on, so that an editor can follow. Lines start at 1."""
 
     path: AbsolutePath
@@ -211,18 +220,18 @@ class ToolCallCapabilities(Object):
     cancel: Opt[ToolCallCancelCapabilities | None] = UNSET
 
 
-class ToolCallUpdate(Object):
+class ToolCallUpdateV2(Object):
     """Creates or changes a tool call: absent keeps, null clears, a value replaces.
 
-    Permission requests contain this untagged form; the session update is `ToolCallChange`.
+    Permission requests contain this untagged form; the session update is `ToolCallChangeV2`.
     """
 
     tool_call_id: ToolCallId
     title: Opt[str | None] = UNSET
-    kind: Opt[ToolKind | None] = UNSET
-    status: Opt[ToolCallStatus | None] = UNSET
-    content: Opt[Items[ToolCallContent] | None] = UNSET
-    locations: Opt[Items[ToolCallLocation] | None] = UNSET
+    kind: Opt[ToolKindV2 | None] = UNSET
+    status: Opt[ToolCallStatusV2 | None] = UNSET
+    content: Opt[Items[ToolCallContentV2] | None] = UNSET
+    locations: Opt[Items[ToolCallLocationV2] | None] = UNSET
     raw_input: Opt[Any] = UNSET
     raw_output: Opt[Any] = UNSET
     name: Opt[str | None] = UNSET
@@ -249,7 +258,7 @@ class TerminalOutput(Object):
     data: str
 
 
-class TerminalExitStatus(Object):
+class TerminalExitStatusV2(Object):
     """How a command ended: a code, or the signal that ended it."""
 
     exit_code: Opt[Int64 | None] = UNSET

@@ -35,12 +35,12 @@ from accord.schema.initialize import (
 
 # The message types of this module, which `accord.schema.v2` exports.
 __all__ = [
-    "AgentAuthCapabilities", "AgentCapabilities", "AuthMethod", "AuthMethodAgent", "AuthMethodTerminal",
-    "ClientAuthCapabilities", "ClientCapabilities", "InitializeProxyRequest", "InitializeProxyResponse",
-    "InitializeRequest", "InitializeResponse", "LoginAuthRequest", "LoginAuthResponse", "LogoutAuthRequest",
-    "LogoutAuthResponse", "McpAcpCapabilities", "McpCapabilities", "McpHttpCapabilities",
-    "McpStdioCapabilities", "PromptAudioCapabilities", "PromptCapabilities",
-    "PromptEmbeddedContextCapabilities", "PromptImageCapabilities", "SessionCapabilities",
+    "AgentAuthCapabilitiesV2", "AgentCapabilitiesV2", "AuthMethodAgentV2", "AuthMethodTerminalV2",
+    "AuthMethodV2", "ClientAuthCapabilities", "ClientCapabilitiesV2", "InitializeProxyRequestV2",
+    "InitializeProxyResponseV2", "InitializeRequestV2", "InitializeResponseV2", "LoginAuthRequest",
+    "LoginAuthResponse", "LogoutAuthRequest", "LogoutAuthResponse", "McpAcpCapabilities", "McpCapabilitiesV2",
+    "McpHttpCapabilities", "McpStdioCapabilities", "PromptAudioCapabilities", "PromptCapabilitiesV2",
+    "PromptEmbeddedContextCapabilities", "PromptImageCapabilities", "SessionCapabilitiesV2",
     "TerminalAuthCapabilities",
 ]  # fmt: skip
 
@@ -60,7 +60,7 @@ class PromptEmbeddedContextCapabilities(Object):
     """Prompts may contain embedded files."""
 
 
-class PromptCapabilities(Object):
+class PromptCapabilitiesV2(Object):
     """Content that the agent accepts in prompts, besides text and links."""
 
     image: Opt[PromptImageCapabilities | None] = UNSET
@@ -81,7 +81,7 @@ class McpAcpCapabilities(Object):
     """Unstable. The agent uses MCP servers of the client through `mcp/message`."""
 
 
-class McpCapabilities(Object):
+class McpCapabilitiesV2(Object):
     """MCP servers that the agent can use."""
 
     stdio: Opt[McpStdioCapabilities | None] = UNSET
@@ -89,11 +89,11 @@ class McpCapabilities(Object):
     acp: Unstable[Opt[McpAcpCapabilities | None]] = UNSET
 
 
-class SessionCapabilities(Object):
+class SessionCapabilitiesV2(Object):
     """The agent has sessions: new, list, resume, close, prompt and cancel. The members say what else."""
 
-    prompt: Opt[PromptCapabilities | None] = UNSET
-    mcp: Opt[McpCapabilities | None] = UNSET
+    prompt: Opt[PromptCapabilitiesV2 | None] = UNSET
+    mcp: Opt[McpCapabilitiesV2 | None] = UNSET
     delete: Opt[SessionDeleteCapabilities | None] = UNSET
     additional_directories: Opt[SessionAdditionalDirectoriesCapabilities | None] = UNSET
     system_prompt: Unstable[Opt[SessionSystemPromptCapabilities | None]] = UNSET
@@ -103,17 +103,17 @@ class SessionCapabilities(Object):
     title: Unstable[Opt[SessionTitleCapabilities | None]] = UNSET
 
 
-class AgentAuthCapabilities(Object):
+class AgentAuthCapabilitiesV2(Object):
     """What the agent can tell about signing in. `auth/login` and `auth/logout` come with the auth methods."""
 
     status: Unstable[Opt[AuthStatusCapabilities | None]] = UNSET
 
 
-class AgentCapabilities(Object):
+class AgentCapabilitiesV2(Object):
     """What the agent can do, as its answer to `initialize` says."""
 
-    session: Opt[SessionCapabilities | None] = UNSET
-    auth: Opt[AgentAuthCapabilities | None] = UNSET
+    session: Opt[SessionCapabilitiesV2 | None] = UNSET
+    auth: Opt[AgentAuthCapabilitiesV2 | None] = UNSET
     providers: Unstable[Opt[ProvidersCapabilities | None]] = UNSET
 
 
@@ -127,7 +127,7 @@ class ClientAuthCapabilities(Object):
     terminal: Opt[TerminalAuthCapabilities | None] = UNSET
 
 
-class ClientCapabilities(Object):
+class ClientCapabilitiesV2(Object):
     """What the client can do, as its `initialize` says."""
 
     auth: Opt[ClientAuthCapabilities | None] = UNSET
@@ -137,7 +137,7 @@ class ClientCapabilities(Object):
 # Sign-in.
 
 
-class AuthMethodAgent(Object, tag_field="type", tag="agent"):
+class AuthMethodAgentV2(Object, tag_field="type", tag="agent"):
     """The agent signs the user in itself, when `auth/login` names this method."""
 
     method_id: AuthMethodId
@@ -145,7 +145,7 @@ class AuthMethodAgent(Object, tag_field="type", tag="agent"):
     description: Opt[str | None] = UNSET
 
 
-class AuthMethodTerminal(Object, tag_field="type", tag="terminal"):
+class AuthMethodTerminalV2(Object, tag_field="type", tag="terminal"):
     """The client runs the agent's program in a terminal, with these arguments and variables added."""
 
     method_id: AuthMethodId
@@ -155,7 +155,7 @@ class AuthMethodTerminal(Object, tag_field="type", tag="terminal"):
     env: Strict[OrEmpty[list[EnvVariable]]] = UNSET
 
 
-AuthMethod: TypeAlias = Open[AuthMethodAgent | AuthMethodTerminal]
+AuthMethodV2: TypeAlias = Open[AuthMethodAgentV2 | AuthMethodTerminalV2]
 """A way to sign in."""
 
 
@@ -180,28 +180,28 @@ class LogoutAuthResponse(Object):
 # The handshake.
 
 
-class InitializeRequest(Object):
+class InitializeRequestV2(Object):
     """The first request of a connection, with the newest version that the client supports."""
 
     protocol_version: ProtocolVersion
     info: Implementation
-    capabilities: Section[ClientCapabilities] = UNSET
+    capabilities: Section[ClientCapabilitiesV2] = UNSET
 
 
-class InitializeResponse(Object):
+class InitializeResponseV2(Object):
     """The version that both sides use from now on."""
 
     protocol_version: ProtocolVersion
     info: Implementation
-    capabilities: Section[AgentCapabilities] = UNSET
-    auth_methods: Opt[Items[AuthMethod]] = UNSET
+    capabilities: Section[AgentCapabilitiesV2] = UNSET
+    auth_methods: Opt[Items[AuthMethodV2]] = UNSET
 
 
 @unstable
-class InitializeProxyRequest(InitializeRequest):
+class InitializeProxyRequestV2(InitializeRequestV2):
     """Unstable. `initialize` for a component that has a successor in the chain."""
 
 
 @unstable
-class InitializeProxyResponse(InitializeResponse):
+class InitializeProxyResponseV2(InitializeResponseV2):
     """Unstable. What the chain from this component on can do."""

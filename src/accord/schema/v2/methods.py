@@ -9,9 +9,13 @@ from accord.schema.methods import Method, Side
 
 
 def _request(side: Side, name: str, type_name: str, *gates: str, stable: bool = True) -> Method:
-    params: Any = getattr(v2, f"{type_name}Request")
-    result: Any = getattr(v2, f"{type_name}Response")
+    params, result = (_type_of(f"{type_name}{part}") for part in ("Request", "Response"))
     return Method(name, side, "request", params, result, gates, stable)
+
+
+def _type_of(name: str) -> Any:
+    """The type with this name in the official schema."""
+    return getattr(v2, f"{name}V2", None) or getattr(v2, name)
 
 
 _SESSION: Final = "agentCapabilities.session"
@@ -50,7 +54,7 @@ METHODS: Final[tuple[Method, ...]] = (
         (f"{_ELICITATION}.url",),
     ),
     # Both serve.
-    Method("$/cancel_request", "both", "notification", v2.CancelRequestNotification),
+    Method("$/cancel_request", "both", "notification", v2.CancelRequestNotificationV2),
     # Unstable from here on.
     _request("agent", "session/fork", "ForkSession", f"{_SESSION}.fork", stable=False),
     _request("agent", "session/archive", "ArchiveSession", f"{_SESSION}.archive", stable=False),

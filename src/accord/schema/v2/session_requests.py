@@ -34,20 +34,20 @@ from accord.schema.v2.content import AbsolutePath
 
 # The message types of this module, which `accord.schema.v2` exports.
 __all__ = [
-    "AvailableCommand", "AvailableCommandInput", "AvailableCommandsUpdate", "Command", "ConfigOptionUpdate",
-    "ForkSessionRequest", "ForkSessionResponse", "ListSessionsResponse", "McpServer", "McpServerHttp",
-    "McpServerStdio", "NewSessionRequest", "NewSessionResponse", "ReplayFrom", "ReplayFromStart",
-    "ResumeSessionRequest", "ResumeSessionResponse", "SessionConfigBoolean", "SessionConfigOption",
-    "SessionConfigSelect", "SessionConfigSelectGroup", "SessionConfigSelectOptions", "SessionInfo",
-    "SessionListCursor", "SetSessionConfigOptionRequest",
-    "SetSessionConfigOptionResponse", "TextCommandInput",
+    "AvailableCommandInputV2", "AvailableCommandV2", "AvailableCommandsUpdateV2", "Command",
+    "ConfigOptionUpdateV2", "ForkSessionRequestV2", "ForkSessionResponseV2", "ListSessionsResponseV2",
+    "McpServerHttpV2", "McpServerStdioV2", "McpServerV2", "NewSessionRequestV2", "NewSessionResponseV2",
+    "ReplayFrom", "ReplayFromStart", "ResumeSessionRequestV2", "ResumeSessionResponseV2",
+    "SessionConfigBooleanV2", "SessionConfigOptionV2", "SessionConfigSelectGroupV2",
+    "SessionConfigSelectOptionsV2", "SessionConfigSelectV2", "SessionInfoV2", "SessionListCursor",
+    "SetSessionConfigOptionRequestV2", "SetSessionConfigOptionResponseV2", "TextCommandInput",
 ]  # fmt: skip
 
 
 # MCP servers.
 
 
-class McpServerStdio(Object, tag_field="type", tag="stdio"):
+class McpServerStdioV2(Object, tag_field="type", tag="stdio"):
     """A server started as a program. Only if the agent says it can."""
 
     name: str
@@ -56,7 +56,7 @@ class McpServerStdio(Object, tag_field="type", tag="stdio"):
     env: Strict[OrEmpty[list[EnvVariable]]] = UNSET
 
 
-class McpServerHttp(Object, tag_field="type", tag="http"):
+class McpServerHttpV2(Object, tag_field="type", tag="http"):
     """A server reached over HTTP. Only if the agent says it can."""
 
     name: str
@@ -64,14 +64,14 @@ class McpServerHttp(Object, tag_field="type", tag="http"):
     headers: Strict[OrEmpty[list[HttpHeader]]] = UNSET
 
 
-McpServer: TypeAlias = Open[McpServerStdio | McpServerHttp | McpServerAcp]
+McpServerV2: TypeAlias = Open[McpServerStdioV2 | McpServerHttpV2 | McpServerAcp]
 """A server that the agent connects to. An agent rejects an unknown type."""
 
 
 # Config options. They include the mode, with the category `mode`.
 
 
-class SessionConfigSelectGroup(Object):
+class SessionConfigSelectGroupV2(Object):
     """Values under a common heading."""
 
     group_id: SessionConfigGroupId
@@ -79,24 +79,24 @@ class SessionConfigSelectGroup(Object):
     options: Lenient[Items[SessionConfigSelectOption]]
 
 
-SessionConfigSelectOptions: TypeAlias = Choice[
-    list[SessionConfigSelectOption] | list[SessionConfigSelectGroup], IN_ORDER
+SessionConfigSelectOptionsV2: TypeAlias = Choice[
+    list[SessionConfigSelectOption] | list[SessionConfigSelectGroupV2], IN_ORDER
 ]
 """Either all plain values or all groups, never mixed."""
 
 
-class SessionConfigSelect(Object, tag_field="type", tag="select"):
+class SessionConfigSelectV2(Object, tag_field="type", tag="select"):
     """An option with one of several values."""
 
     config_id: SessionConfigId
     name: str
     current_value: SessionConfigValueId
-    options: SessionConfigSelectOptions
+    options: SessionConfigSelectOptionsV2
     description: Opt[str | None] = UNSET
     category: Opt[SessionConfigOptionCategory | None] = UNSET
 
 
-class SessionConfigBoolean(Object, tag_field="type", tag="boolean"):
+class SessionConfigBooleanV2(Object, tag_field="type", tag="boolean"):
     """A boolean option."""
 
     config_id: SessionConfigId
@@ -106,17 +106,17 @@ class SessionConfigBoolean(Object, tag_field="type", tag="boolean"):
     category: Opt[SessionConfigOptionCategory | None] = UNSET
 
 
-SessionConfigOption: TypeAlias = Open[SessionConfigSelect | SessionConfigBoolean]
+SessionConfigOptionV2: TypeAlias = Open[SessionConfigSelectV2 | SessionConfigBooleanV2]
 """A setting of a session: a list of values, or on and off."""
 
 
-class ConfigOptionUpdate(Object, tag_field="sessionUpdate", tag="config_option_update"):
+class ConfigOptionUpdateV2(Object, tag_field="sessionUpdate", tag="config_option_update"):
     """All options with their values."""
 
-    config_options: Items[SessionConfigOption]
+    config_options: Items[SessionConfigOptionV2]
 
 
-class SetSessionConfigOptionRequest(Object):
+class SetSessionConfigOptionRequestV2(Object):
     """Set one option. `type` says what the value is: `id` for that of a select, or `boolean`."""
 
     session_id: SessionId
@@ -125,10 +125,10 @@ class SetSessionConfigOptionRequest(Object):
     value: Any
 
 
-class SetSessionConfigOptionResponse(Object):
+class SetSessionConfigOptionResponseV2(Object):
     """All options after the change, because one choice may change others."""
 
-    config_options: Items[SessionConfigOption]
+    config_options: Items[SessionConfigOptionV2]
 
 
 # Slash commands.
@@ -140,7 +140,7 @@ class TextCommandInput(Object, tag_field="type", tag="text"):
     hint: str
 
 
-AvailableCommandInput: TypeAlias = Open[TextCommandInput]
+AvailableCommandInputV2: TypeAlias = Open[TextCommandInput]
 """What a slash command takes after its name."""
 
 
@@ -149,37 +149,37 @@ class Command(Object, tag_field="type", tag="command"):
 
     name: str
     description: str
-    input: Opt[AvailableCommandInput | None] = UNSET
+    input: Opt[AvailableCommandInputV2 | None] = UNSET
 
 
-AvailableCommand: TypeAlias = Open[Command]
+AvailableCommandV2: TypeAlias = Open[Command]
 """An entry of the list of commands."""
 
 
-class AvailableCommandsUpdate(Object, tag_field="sessionUpdate", tag="available_commands_update"):
+class AvailableCommandsUpdateV2(Object, tag_field="sessionUpdate", tag="available_commands_update"):
     """All commands. Replaces the previous list."""
 
-    available_commands: Items[AvailableCommand]
+    available_commands: Items[AvailableCommandV2]
 
 
 # Sessions.
 
 
-class NewSessionRequest(Object):
+class NewSessionRequestV2(Object):
     """Create a session that works in an absolute directory."""
 
     cwd: AbsolutePath
     additional_directories: Strict[OrEmpty[list[AbsolutePath]]] = UNSET
-    mcp_servers: Strict[OrEmpty[list[McpServer]]] = UNSET
+    mcp_servers: Strict[OrEmpty[list[McpServerV2]]] = UNSET
     system_prompt: Unstable[Strict[SystemPrompt | None]] = UNSET
 
 
-class NewSessionResponse(Object):
+class NewSessionResponseV2(Object):
     """The new session, with its options and commands. It is idle."""
 
     session_id: SessionId
-    config_options: Opt[Items[SessionConfigOption]] = UNSET
-    available_commands: Opt[Items[AvailableCommand]] = UNSET
+    config_options: Opt[Items[SessionConfigOptionV2]] = UNSET
+    available_commands: Opt[Items[AvailableCommandV2]] = UNSET
 
 
 class ReplayFromStart(Object, tag_field="type", tag="start"):
@@ -190,29 +190,29 @@ ReplayFrom: TypeAlias = Open[ReplayFromStart]
 """Where the replay of a history begins. An agent rejects an unknown one."""
 
 
-class ResumeSessionRequest(Object):
+class ResumeSessionRequestV2(Object):
     """Continue a stored session, with a replay if `replay_from` says so."""
 
     session_id: SessionId
     cwd: AbsolutePath
     additional_directories: Strict[OrEmpty[list[AbsolutePath]]] = UNSET
-    mcp_servers: Strict[OrEmpty[list[McpServer]]] = UNSET
+    mcp_servers: Strict[OrEmpty[list[McpServerV2]]] = UNSET
     replay_from: Strict[ReplayFrom | None] = UNSET
     system_prompt: Unstable[Strict[SystemPrompt | None]] = UNSET
 
 
-class ResumeSessionResponse(Object):
+class ResumeSessionResponseV2(Object):
     """The session can be prompted again. A state update came before."""
 
-    config_options: Opt[Items[SessionConfigOption]] = UNSET
-    available_commands: Opt[Items[AvailableCommand]] = UNSET
+    config_options: Opt[Items[SessionConfigOptionV2]] = UNSET
+    available_commands: Opt[Items[AvailableCommandV2]] = UNSET
 
 
 SessionListCursor: TypeAlias = str
 """Where the next page of a list begins. Even an empty text is a cursor."""
 
 
-class SessionInfo(Object):
+class SessionInfoV2(Object):
     """A session in a list."""
 
     session_id: SessionId
@@ -223,28 +223,28 @@ class SessionInfo(Object):
     archived: Unstable[Opt[bool | None]] = UNSET
 
 
-class ListSessionsResponse(Object):
+class ListSessionsResponseV2(Object):
     """A page of sessions. Without a cursor it is the last."""
 
-    sessions: Lenient[Items[SessionInfo]]
+    sessions: Lenient[Items[SessionInfoV2]]
     next_cursor: Strict[SessionListCursor | None] = UNSET
 
 
 @unstable
-class ForkSessionRequest(Object):
+class ForkSessionRequestV2(Object):
     """Unstable. Create a session with the context of another one."""
 
     session_id: SessionId
     cwd: AbsolutePath
     additional_directories: Strict[OrEmpty[list[AbsolutePath]]] = UNSET
-    mcp_servers: Strict[OrEmpty[list[McpServer]]] = UNSET
+    mcp_servers: Strict[OrEmpty[list[McpServerV2]]] = UNSET
     system_prompt: Strict[SystemPrompt | None] = UNSET
 
 
 @unstable
-class ForkSessionResponse(Object):
+class ForkSessionResponseV2(Object):
     """Unstable. The new session; it can be prompted at once."""
 
     session_id: SessionId
-    config_options: Opt[Items[SessionConfigOption]] = UNSET
-    available_commands: Opt[Items[AvailableCommand]] = UNSET
+    config_options: Opt[Items[SessionConfigOptionV2]] = UNSET
+    available_commands: Opt[Items[AvailableCommandV2]] = UNSET

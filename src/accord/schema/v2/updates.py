@@ -38,32 +38,32 @@ from accord.schema.updates import (
 )
 from accord.schema.v2.content import (
     AbsolutePath,
-    ContentBlock,
+    ContentBlockV2,
     TerminalCapabilities,
-    TerminalExitStatus,
+    TerminalExitStatusV2,
     TerminalOutput,
     TerminalSize,
-    ToolCallContent,
-    ToolCallUpdate,
+    ToolCallContentV2,
+    ToolCallUpdateV2,
 )
-from accord.schema.v2.session_requests import AvailableCommandsUpdate, ConfigOptionUpdate
+from accord.schema.v2.session_requests import AvailableCommandsUpdateV2, ConfigOptionUpdateV2
 
 # The message types of this module, which `accord.schema.v2` exports.
 __all__ = [
-    "AgentMessage", "AgentMessageChunk", "AgentThought", "AgentThoughtChunk", "BackgroundSubagent",
-    "BackgroundTerminal", "BackgroundToolCall", "BackgroundWork", "ContentChunk", "Error", "ErrorCode",
-    "ErrorData", "IdleStateUpdate", "PlanEntry", "PlanEntryPriority", "PlanEntryStatus", "PlanId",
-    "PlanItems", "PlanUpdate", "PlanUpdateContent", "RequiresActionStateUpdate", "RunningStateUpdate",
-    "SessionNotFoundErrorData", "SessionStateUpdate", "SessionStatusResponse", "SessionUpdate",
-    "StateUpdate", "TerminalOutputChunk", "TerminalUpdate", "ToolCallChange", "ToolCallContentChunk",
-    "UnknownStateUpdate", "UnsupportedProtocolVersionErrorData", "UpdateSessionNotification",
-    "UserMessage", "UserMessageChunk",
+    "AgentMessage", "AgentMessageChunkV2", "AgentThought", "AgentThoughtChunkV2", "BackgroundSubagent",
+    "BackgroundTerminal", "BackgroundToolCall", "BackgroundWork", "ContentChunkV2", "ErrorCodeV2",
+    "ErrorData", "ErrorV2", "IdleStateUpdateV2", "PlanEntryPriorityV2", "PlanEntryStatusV2", "PlanEntryV2",
+    "PlanIdV2", "PlanItemsV2", "PlanUpdateContentV2", "PlanUpdateV2", "RequiresActionStateUpdateV2",
+    "RunningStateUpdateV2", "SessionNotFoundErrorData", "SessionStateUpdate", "SessionStatusResponseV2",
+    "SessionUpdateV2", "StateUpdateV2", "TerminalOutputChunk", "TerminalUpdate", "ToolCallChangeV2",
+    "ToolCallContentChunk", "UnknownStateUpdateV2", "UnsupportedProtocolVersionErrorData",
+    "UpdateSessionNotification", "UserMessage", "UserMessageChunkV2",
 ]  # fmt: skip
 
 
 # Errors.
 
-ErrorCode: TypeAlias = Annotated[
+ErrorCodeV2: TypeAlias = Annotated[
     Int32, KnownValues(-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002, -32022)
 ]
 """Any 32-bit number; the named ones are the constants of `accord.errors`."""
@@ -86,10 +86,10 @@ ErrorData: TypeAlias = Any
 """The data of an error: one of the two forms above, or any other value."""
 
 
-class Error(Record):
+class ErrorV2(Record):
     """An error: a code, one short sentence, and optional data."""
 
-    code: ErrorCode
+    code: ErrorCodeV2
     message: str
     data: Opt[ErrorData] = UNSET
 
@@ -97,22 +97,22 @@ class Error(Record):
 # Messages.
 
 
-class ContentChunk(Object):
+class ContentChunkV2(Object):
     """A block that is appended to the message with this id."""
 
-    content: ContentBlock
+    content: ContentBlockV2
     message_id: MessageId
 
 
-class UserMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="user_message_chunk", kw_only=True):
+class UserMessageChunkV2(ContentChunkV2, tag_field="sessionUpdate", tag="user_message_chunk", kw_only=True):
     """A part of a user message."""
 
 
-class AgentMessageChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_message_chunk", kw_only=True):
+class AgentMessageChunkV2(ContentChunkV2, tag_field="sessionUpdate", tag="agent_message_chunk", kw_only=True):
     """A part of the agent's answer."""
 
 
-class AgentThoughtChunk(ContentChunk, tag_field="sessionUpdate", tag="agent_thought_chunk", kw_only=True):
+class AgentThoughtChunkV2(ContentChunkV2, tag_field="sessionUpdate", tag="agent_thought_chunk", kw_only=True):
     """A part of the agent's reasoning."""
 
 
@@ -120,27 +120,27 @@ class UserMessage(Object, tag_field="sessionUpdate", tag="user_message"):
     """A user message was created or changed: absent keeps the content, null clears it."""
 
     message_id: MessageId
-    content: Opt[Items[ContentBlock] | None] = UNSET
+    content: Opt[Items[ContentBlockV2] | None] = UNSET
 
 
 class AgentMessage(Object, tag_field="sessionUpdate", tag="agent_message"):
     """A message of the agent was created or changed."""
 
     message_id: MessageId
-    content: Opt[Items[ContentBlock] | None] = UNSET
+    content: Opt[Items[ContentBlockV2] | None] = UNSET
 
 
 class AgentThought(Object, tag_field="sessionUpdate", tag="agent_thought"):
     """A piece of reasoning was created or changed."""
 
     message_id: MessageId
-    content: Opt[Items[ContentBlock] | None] = UNSET
+    content: Opt[Items[ContentBlockV2] | None] = UNSET
 
 
 # Tool calls and terminals.
 
 
-class ToolCallChange(ToolCallUpdate, tag_field="sessionUpdate", tag="tool_call_update"):
+class ToolCallChangeV2(ToolCallUpdateV2, tag_field="sessionUpdate", tag="tool_call_update"):
     """A tool call appeared or changed."""
 
 
@@ -148,7 +148,7 @@ class ToolCallContentChunk(Object, tag_field="sessionUpdate", tag="tool_call_con
     """More content of a tool call."""
 
     tool_call_id: ToolCallId
-    content: ToolCallContent
+    content: ToolCallContentV2
 
 
 class TerminalUpdate(Object, tag_field="sessionUpdate", tag="terminal_update"):
@@ -158,7 +158,7 @@ class TerminalUpdate(Object, tag_field="sessionUpdate", tag="terminal_update"):
     command: Opt[str | None] = UNSET
     cwd: Opt[AbsolutePath | None] = UNSET
     output: Opt[TerminalOutput | None] = UNSET
-    exit_status: Opt[TerminalExitStatus | None] = UNSET
+    exit_status: Opt[TerminalExitStatusV2 | None] = UNSET
     size: Opt[TerminalSize | None] = UNSET
     capabilities: Opt[TerminalCapabilities | None] = UNSET
 
@@ -172,37 +172,37 @@ class TerminalOutputChunk(Object, tag_field="sessionUpdate", tag="terminal_outpu
 
 # Plans.
 
-PlanId: TypeAlias = str
+PlanIdV2: TypeAlias = str
 
-PlanEntryPriority: TypeAlias = Annotated[str, KnownValues("high", "medium", "low")]
+PlanEntryPriorityV2: TypeAlias = Annotated[str, KnownValues("high", "medium", "low")]
 """How important an entry of a plan is."""
-PlanEntryStatus: TypeAlias = Annotated[str, KnownValues("pending", "in_progress", "completed", "cancelled")]
+PlanEntryStatusV2: TypeAlias = Annotated[str, KnownValues("pending", "in_progress", "completed", "cancelled")]
 """The progress of an entry of a plan."""
 
 
-class PlanEntry(Object):
+class PlanEntryV2(Object):
     """One step. Entries have no ids; the position in the list identifies them."""
 
     content: str
-    priority: PlanEntryPriority
-    status: PlanEntryStatus
+    priority: PlanEntryPriorityV2
+    status: PlanEntryStatusV2
 
 
-class PlanItems(Object, tag_field="type", tag="items"):
+class PlanItemsV2(Object, tag_field="type", tag="items"):
     """A plan as a list of steps."""
 
-    plan_id: PlanId
-    entries: Items[PlanEntry]
+    plan_id: PlanIdV2
+    entries: Items[PlanEntryV2]
 
 
-PlanUpdateContent: TypeAlias = Open[PlanItems | PlanFile | PlanMarkdown]
+PlanUpdateContentV2: TypeAlias = Open[PlanItemsV2 | PlanFile | PlanMarkdown]
 """The content of a plan. Files and Markdown are unstable."""
 
 
-class PlanUpdate(Object, tag_field="sessionUpdate", tag="plan_update"):
+class PlanUpdateV2(Object, tag_field="sessionUpdate", tag="plan_update"):
     """A plan was created or replaced as a whole."""
 
-    plan: PlanUpdateContent
+    plan: PlanUpdateContentV2
 
 
 # The state of a session.
@@ -235,46 +235,46 @@ _StopReason: TypeAlias = Annotated[
 ]
 
 
-class RunningStateUpdate(Object, tag_field="state", tag="running"):
+class RunningStateUpdateV2(Object, tag_field="state", tag="running"):
     """The agent works."""
 
     background: Opt[list[BackgroundWork] | None] = UNSET
 
 
-class IdleStateUpdate(Object, tag_field="state", tag="idle"):
+class IdleStateUpdateV2(Object, tag_field="state", tag="idle"):
     """The agent does nothing in the foreground. `error` comes with the stop reason `error`."""
 
     stop_reason: Opt[_StopReason | None] = UNSET
-    error: Opt[Error | None] = UNSET
+    error: Opt[ErrorV2 | None] = UNSET
     usage: Unstable[Opt[Usage | None]] = UNSET
     background: Opt[list[BackgroundWork] | None] = UNSET
 
 
-class RequiresActionStateUpdate(Object, tag_field="state", tag="requires_action"):
+class RequiresActionStateUpdateV2(Object, tag_field="state", tag="requires_action"):
     """The whole foreground waits for the user."""
 
     background: Opt[list[BackgroundWork] | None] = UNSET
 
 
 @unstable
-class UnknownStateUpdate(Object, tag_field="state", tag="unknown"):
+class UnknownStateUpdateV2(Object, tag_field="state", tag="unknown"):
     """Unstable. The state can no longer be observed."""
 
     background: Opt[list[BackgroundWork] | None] = UNSET
 
 
-StateUpdate: TypeAlias = Open[
-    RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate | UnknownStateUpdate
+StateUpdateV2: TypeAlias = Open[
+    RunningStateUpdateV2 | IdleStateUpdateV2 | RequiresActionStateUpdateV2 | UnknownStateUpdateV2
 ]
 """What a session does at present."""
 
 
 @unstable
-class SessionStatusResponse(Object):
+class SessionStatusResponseV2(Object):
     """Unstable. Whether the agent holds the session in memory, and what it does."""
 
     status: SessionStatus
-    state: Opt[StateUpdate | None] = UNSET
+    state: Opt[StateUpdateV2 | None] = UNSET
 
 
 class SessionStateUpdate(Object, tag_field="sessionUpdate", tag="state_update"):
@@ -282,27 +282,27 @@ class SessionStateUpdate(Object, tag_field="sessionUpdate", tag="state_update"):
 
     state: Annotated[str, KnownValues("running", "idle", "requires_action", "unknown")]
     stop_reason: Opt[_StopReason | None] = UNSET
-    error: Opt[Error | None] = UNSET
+    error: Opt[ErrorV2 | None] = UNSET
     usage: Unstable[Opt[Usage | None]] = UNSET
     background: Opt[list[BackgroundWork] | None] = UNSET
 
 
-SessionUpdate: TypeAlias = Open[
-    UserMessageChunk
+SessionUpdateV2: TypeAlias = Open[
+    UserMessageChunkV2
     | UserMessage
-    | AgentMessageChunk
+    | AgentMessageChunkV2
     | AgentMessage
-    | AgentThoughtChunk
+    | AgentThoughtChunkV2
     | AgentThought
     | SessionStateUpdate
-    | ToolCallChange
+    | ToolCallChangeV2
     | ToolCallContentChunk
     | TerminalUpdate
     | TerminalOutputChunk
-    | PlanUpdate
+    | PlanUpdateV2
     | PlanRemoved
-    | AvailableCommandsUpdate
-    | ConfigOptionUpdate
+    | AvailableCommandsUpdateV2
+    | ConfigOptionUpdateV2
     | SessionInfoUpdate
     | UsageUpdate
     | Notice
@@ -319,4 +319,4 @@ class UpdateSessionNotification(Object):
     """One update of one session. An unknown update is kept as `Unknown`."""
 
     session_id: SessionId
-    update: SessionUpdate
+    update: SessionUpdateV2
