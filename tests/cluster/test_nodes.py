@@ -7,7 +7,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.cluster.nats_servers import RunningServer, jetstream_of, nats_server
+from tests.gateway.breakable_proxy import breakable_proxy
 from tests.patience import PATIENCE
 
 from accord.clock import SYSTEM_CLOCK, OwnedTasks
@@ -196,6 +198,28 @@ async def test_a_damaged_entry_of_the_registry_is_ignored(nodes: Nodes) -> None:
 def test_a_data_folder_has_one_id(tmp_path: Path) -> None:
     assert home_id(tmp_path) == home_id(tmp_path)
     assert len(home_id(tmp_path)) == 16
+
+
+async def test_a_renewal_whose_answer_was_lost_counts_from_its_first_attempt(server: RunningServer) -> None:
+    """Other nodes count from when it was stored: a longer lease could overlap with the next one."""
+    times = LeaseTimes(renew=PATIENCE, deadline=PATIENCE * 4, lease=PATIENCE * 5)
+    settings = server.settings()
+    async with breakable_proxy(server.port) as proxy:
+        through = Nodes(structs.replace(settings, servers=(f"nats://127.0.0.1:{proxy.port}",)))
+        nodes = Nodes(settings)
+        owner, other = await through.add("b1", times=times), await nodes.add("b2", times=times)
+        await owner.lease.start()
+        with proxy.holding("down"):
+            changing = asyncio.ensure_future(owner.lease.change(draining=True))
+            await _until(other, lambda: (entry := other.registry.find("b1")) is not None and entry.draining)
+            owner.ahead[0] = PATIENCE * 2
+        with proxy.broken():  # what was held back never arrives
+            pass
+        await asyncio.wait_for(changing, PATIENCE)
+        assert owner.lease.is_held
+        assert owner.lease.age >= PATIENCE * 2
+        await through.aclose()
+        await nodes.aclose()
 
 
 async def test_a_node_gives_up_in_time_while_a_renewal_is_not_answered(tmp_path: Path) -> None:

@@ -316,6 +316,7 @@ class NodeLease:
     async def _renew(self) -> None:
         entry = structs.replace(self.entry, renewal=self.entry.renewal + 1, turns=self.count_turns())
         self.entry = entry
+        first_sent = self._now()
         while not self._fenced and not self._released:
             sent = self._now()
             try:
@@ -331,7 +332,8 @@ class NodeLease:
                 if error.code != WRONG_SEQUENCE:
                     raise
                 if await self._is_ours():
-                    self._renewed = sent
+                    # Which attempt was stored is unknown, and other nodes count from there.
+                    self._renewed = first_sent
                     return
                 self._fence("another node took its lease")
 
