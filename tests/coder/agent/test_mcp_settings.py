@@ -4,6 +4,7 @@ import json
 import socket
 import stat
 import sys
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -11,6 +12,8 @@ from typing import Any, cast
 import httpx2
 import pytest
 from mcp.server.auth.provider import ProviderTokenVerifier
+from mcp.server.auth.routes import create_auth_routes
+from starlette.applications import Starlette
 from tests.agent.agent_client import EVERYTHING, Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 from tests.coder.mcp.everything_server import EverythingServer, tool
@@ -186,17 +189,24 @@ async def test_question_without_a_client_that_shows_forms_is_canceled_not_declin
 
 @asynccontextmanager
 async def protected(oauth: OAuthServer) -> AsyncGenerator[str]:
-    """Serve an MCP server that needs a sign-in, and yield its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    """Serve an MCP server that needs a sign-in at another server, and yield its address."""
+    ports: list[int] = []
+    for _ in range(2):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+    issuer, server = (f"http://127.0.0.1:{port}" for port in ports)
+    settings = oauth.settings(issuer, server)
     everything: Any = EverythingServer()
     app = everything.server.streamable_http_app(
-        auth=oauth.settings(f"http://127.0.0.1:{port}"),
-        auth_server_provider=oauth,
-        token_verifier=ProviderTokenVerifier(cast(Any, oauth)),
+        auth=settings, token_verifier=ProviderTokenVerifier(cast(Any, oauth))
     )
-    async with serve_app(app, port) as url:
+    routes = create_auth_routes(
+        cast(Any, oauth),
+        settings.issuer_url,
+        client_registration_options=settings.client_registration_options,
+    )
+    async with serve_app(Starlette(routes=routes), ports[0]), serve_app(app, ports[1]) as url:
         yield url
 
 
@@ -262,6 +272,28 @@ async def test_expired_token_is_refreshed_in_a_new_session(harness: AgentHarness
             assert "(http): ready" in await reply(client, session, "/mcp")
         assert oauth.refreshed == before + 1
         assert len(oauth.clients) == 1
+
+
+async def test_a_token_that_another_session_has_refreshed_is_used(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server takes a refresh token only once."""
+    oauth = OAuthServer()
+    async with protected(oauth) as url:
+        web_config(harness, url)
+        script = [use("web__echo", text="hi")]
+        async with harness.client(script, mode="full-access", capabilities=OPENS_PAGES) as client:
+            session = await client.new_session(harness.cwd)
+            await sign_in(client, session)
+            later = time.time() + 4000
+            monkeypatch.setattr(time, "time", lambda: later)
+            async with harness.client(script, mode="full-access") as other:
+                await other.turn(await other.new_session(harness.cwd), "go")
+            await client.turn(session, "go")
+            calls = [update["status"] for update in client.updates() if "status" in update]
+            calls += [update["status"] for update in other.updates() if "status" in update]
+            assert (calls.count("completed"), calls.count("failed")) == (2, 0)
+    assert oauth.refreshed == 1
 
 
 async def test_sign_in_with_a_pasted_return_address(harness: AgentHarness) -> None:

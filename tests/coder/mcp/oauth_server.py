@@ -1,4 +1,4 @@
-"""An MCP server with its own OAuth server, in memory. The user always agrees."""
+"""An OAuth server for MCP servers, in memory. The user always agrees."""
 
 import secrets
 import time
@@ -22,10 +22,10 @@ class OAuthServer:
         self.refuses = False
         """Whether the user refuses on the page."""
 
-    def settings(self, url: str) -> AuthSettings:
+    def settings(self, issuer: str, server: str) -> AuthSettings:
         return AuthSettings(
-            issuer_url=AnyHttpUrl(url),
-            resource_server_url=AnyHttpUrl(f"{url}/mcp"),
+            issuer_url=AnyHttpUrl(issuer),
+            resource_server_url=AnyHttpUrl(f"{server}/mcp"),
             validate_token_resource=False,
             client_registration_options=ClientRegistrationOptions(enabled=True),
         )

@@ -6,12 +6,20 @@ Imported on first use: it loads mcp.
 import os
 import stat
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
+import httpx2
 import msgspec
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import (
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from msgspec import Struct, field
 from pydantic import AnyUrl, ValidationError
 
@@ -33,6 +41,10 @@ class _ServerTokens(Struct):
     client: dict[str, Any] | None = None
     port: int = 0
     """The port of the return address that the client was registered with."""
+    metadata: dict[str, Any] | None = None
+    """What the authorization server says about itself, such as the address that refreshes tokens."""
+    resource: dict[str, Any] | None = None
+    """What the server says about its authorization."""
 
 
 class _TokensFile(Struct):
@@ -106,6 +118,15 @@ class TokenFile:
         entry.port = next((address.port for address in addresses if address.port), 0)
         self._change(entry)
 
+    def set_metadata(
+        self, metadata: OAuthMetadata | None, resource: ProtectedResourceMetadata | None
+    ) -> None:
+        """Keep where tokens are refreshed."""
+        entry = self.load()
+        entry.metadata = metadata and metadata.model_dump(mode="json", exclude_none=True)
+        entry.resource = resource and resource.model_dump(mode="json", exclude_none=True)
+        self._change(entry)
+
     def _change(self, entry: _ServerTokens | None) -> None:
         file = tokens_file()
         private_folder(file.parent)
@@ -119,13 +140,55 @@ class TokenFile:
 
 
 class _Provider(OAuthClientProvider):
-    """The provider of the mcp package, which also knows when a stored token expires."""
+    """The provider of the mcp package, which also keeps when and where a stored token is refreshed.
+
+    Several sessions share the file: a token that another one has refreshed is used, because many servers take
+    each refresh token only once.
+    """
 
     async def _initialize(self) -> None:
         await super()._initialize()
-        storage = self.context.storage
-        if isinstance(storage, TokenFile):
-            self.context.token_expiry_time = storage.load().expires_at
+        context = self.context
+        if isinstance(context.storage, TokenFile):
+            context.token_expiry_time = (entry := context.storage.load()).expires_at
+            try:
+                if entry.metadata is not None and context.oauth_metadata is None:
+                    context.oauth_metadata = OAuthMetadata.model_validate(entry.metadata)
+                if entry.resource is not None and context.protected_resource_metadata is None:
+                    resource = ProtectedResourceMetadata.model_validate(entry.resource)
+                    context.protected_resource_metadata = resource
+            except ValidationError:
+                pass  # it is asked for again
+
+    async def _auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if not self.context.is_token_valid():
+            self._initialized = False  # the file may have a newer one
+        flow = super()._auth_flow(request)
+        try:
+            sent = await anext(flow)
+            while True:
+                sent = await flow.asend((yield sent))
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
+        tried = self.context.current_tokens
+        if await super()._handle_refresh_response(response):
+            return True
+        await self._initialize()
+        if self.context.current_tokens != tried and self.context.is_token_valid():
+            return True  # another session was faster
+        self.context.clear_tokens()
+        return False
+
+    async def _handle_token_response(self, response: httpx2.Response) -> None:
+        await super()._handle_token_response(response)
+        if isinstance(self.context.storage, TokenFile):
+            self.context.storage.set_metadata(
+                self.context.oauth_metadata, self.context.protected_resource_metadata
+            )
 
 
 def oauth_provider(url: str, sign_in: McpSignIn) -> OAuthClientProvider | None:
