@@ -127,6 +127,7 @@ def findings(*, online: bool = False) -> list[DoctorFinding]:
         *_check_mcp_servers(config),
         *_check_definitions("skills"),
         *_check_definitions("agents"),
+        *_check_hooks(config),
         _check_terminals(),
         asyncio.run(_check_sandbox()),
         gateway_finding(),
@@ -407,6 +408,28 @@ def _check_definitions(kind: str) -> list[DoctorFinding]:
         remark = f"{names}: of this project, not trusted; type `/{kind} trust` in a session"
         report.append(DoctorFinding(name, "waiting", remark))
     return report + [DoctorFinding(name, "remark", visible(line)) for line in found.problems]
+
+
+def _check_hooks(config: "Config | None") -> list[DoctorFinding]:
+    """Report the hooks of the user and the trusted project, files to trust, and entries that are not used."""
+    from accord.coder.hooks.hook_config import load_hooks
+    from accord.coder.permissions.project_files import HOOKS, project_files
+    from accord.paths import config_dir
+    from accord.safe_text import visible
+
+    project = project_files(os.getcwd(), purposes=[HOOKS])
+    found = load_hooks({} if config is None else config.mapping, config_dir(), project.trusted.values())
+    findings: list[DoctorFinding] = []
+    if found.hooks:
+        events = ", ".join(dict.fromkeys(hook.event for hook in found.hooks))
+        findings.append(DoctorFinding("hooks", str(len(found.hooks)), f"{events}; `/hooks` shows them"))
+    if project.untrusted:
+        text = f"{', '.join(project.untrusted)}: of this project, not trusted; a session asks you"
+        findings.append(DoctorFinding("hooks", "waiting", text))
+    unusable = [f"{name}: {reason}" for name, reason in project.unusable.items()]
+    return findings + [
+        DoctorFinding("hooks", "remark", visible(line)) for line in (*found.problems, *unusable)
+    ]
 
 
 def _check_terminals() -> DoctorFinding:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _REHEARSAL: Final = "rehearsal"
 _COMMANDS_WITHOUT_MODEL: Final = (
-    *("/agents", "/help", "/mcp", "/memory", "/mode", "/model", "/redo", "/rewind", "/skills", "/tools"),
-    *("/undo", "/usage"),
+    *("/agents", "/help", "/hooks", "/mcp", "/memory", "/mode", "/model", "/redo", "/rewind", "/skills"),
+    *("/tools", "/undo", "/usage"),
 )
 """The commands of the coding agent that no model answers."""
 _ADVICE: Final = (

@@ -223,6 +223,87 @@ async def test_permission_hook_denies_before_the_user_is_asked(harness: AgentHar
     assert "not on Fridays" in told(model)
 
 
+async def test_hooks_know_which_subagent_acts(harness: AgentHarness) -> None:
+    agents = harness.home / "config" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "finder.md").write_text("---\ndescription: Finds\n---\nFind.\n")
+    seen = harness.home / "seen"
+    note = hook(
+        harness,
+        "note",
+        "names = ('hook_event_name', 'agent_type', 'tool_name', 'stop_hook_active')\n"
+        "found = [event[name] for name in names if name in event]\n"
+        f"print(*found, event.get('agent_id', '')[:0], file=open({str(seen)!r}, 'a'))",
+    )
+    groups = [{"matcher": "finder", "hooks": [{"command": note}]}]
+    user_hooks(
+        harness,
+        SubagentStart=[{"hooks": [{"command": f"{note}; echo look twice"}]}],
+        SubagentStop=groups,
+        PreToolUse=[{"matcher": "Agent|Read", "hooks": [{"command": note}]}],
+    )
+    delegated = [use("agent", description="d", prompt="p", agent=name) for name in ("finder", None)]
+    look = [use("read_file", path="a.txt")]
+    model = ScriptedModel(delegated[:1], look, ["found"], delegated[1:], look, ["found"])
+    async with harness.client(model=model) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "[hook] look twice" in repr(model.requests[1].messages)
+    assert [line.strip() for line in seen.read_text().splitlines()] == [
+        "PreToolUse Task",
+        "SubagentStart finder",
+        "PreToolUse finder Read",
+        "SubagentStop finder False",
+        "PreToolUse Task",
+        "SubagentStart general-purpose",
+        "PreToolUse general-purpose Read",
+    ]
+
+
+async def test_session_hooks_are_told_of_a_fork_and_a_compaction(harness: AgentHarness) -> None:
+    start = "import json, sys; event = json.load(sys.stdin); print(event['source'], event['model'])"
+    seen = harness.home / "summary"
+    user_hooks(
+        harness,
+        SessionStart=f'{sys.executable} -S -c "{start}"',
+        PostCompact=[{"matcher": "manual", "hooks": [{"command": f"cat > {seen}"}]}],
+    )
+    looks = [[use("bash", command=f"seq {number} {number}000")] for number in range(4)]
+    model = ScriptedModel(*looks, ["done"], ["A summary."], context_size=60_000)
+    async with harness.client(model=model, mode="full-access") as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "go")
+        assert "[hook] startup openai:scripted" in told(model)
+        await client.turn(session, "/compact")
+        await client.turn(session, "go on")
+        assert "[hook] compact openai:scripted" in told(model)
+        assert "A summary." in json.loads(seen.read_text())["compact_summary"]
+        fork = await client.call("session/fork", {"sessionId": session, "cwd": harness.cwd, "mcpServers": []})
+        await client.turn(fork["sessionId"], "hello")
+        assert "[hook] fork openai:scripted" in told(model)
+
+
+async def test_hooks_are_listed_and_can_be_trusted_later(harness: AgentHarness) -> None:
+    user_hooks(harness, PreToolUse=[{"matcher": "Bash", "hooks": [{"command": "true", "args": ["a b"]}]}])
+    file = harness.project / ".accord" / "hooks.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(settings_of({"UserPromptSubmit": "echo of the project"})))
+    model = ScriptedModel()
+    async with harness.client(model=model) as client:
+        session = await client.new_session(harness.cwd)
+        prompt = client.prompt(session, "/hooks")
+        choose(client, await client.asked("session/request_permission"), "reject_once")
+        shown = json.dumps(await client.turn_of(prompt))
+        assert "- PreToolUse of `Bash`: `true 'a b'` (" in shown
+        assert "- `.accord/hooks.json`" in shown
+        prompt = client.prompt(session, "/hooks trust")
+        choose(client, await client.asked("session/request_permission"), "allow_always")
+        shown = json.dumps(await client.turn_of(prompt))
+        assert "- UserPromptSubmit: `echo of the project` (.accord/hooks.json)" in shown
+        await client.turn(session, "go")
+        assert "nothing to trust" in json.dumps(await client.turn(session, "/hooks trust"))
+    assert "[hook] of the project" in told(model)
+
+
 # -- faults --------------------------------------------------------------------------------------------------
 
 
@@ -354,7 +435,7 @@ def test_unusable_entries_are_explained() -> None:
                     "hooks": [
                         {"command": 3},
                         {"command": "x", "if": "Bash(git"},
-                        {"command": "ok", "if": "Bash(git:*)"},
+                        {"command": "ok", "if": "Bash(git:*)", "timeout": 86_400},
                     ],
                 },
             ],
@@ -370,6 +451,7 @@ def test_unusable_entries_are_explained() -> None:
         "hooks.json: hooks.PreToolUse[3].if: 'Bash(git'",
     ]
     [usable] = found.hooks
+    assert usable.timeout == 3600
     assert usable.matches(["mcp__jira__get"])
     assert not usable.matches(["bash", "Bash"])
     assert not usable.fits_call(["edit_file", "Edit"], {"path": "git"}, "/project")

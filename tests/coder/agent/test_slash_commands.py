@@ -45,6 +45,7 @@ async def test_commands_are_announced_when_a_session_opens(harness: AgentHarness
         "tools",
         "skills",
         "agents",
+        "hooks",
         "mcp",
     ]
     hints = {command["name"]: command.get("input", {}).get("hint") for command in offered}

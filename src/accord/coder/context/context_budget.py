@@ -12,7 +12,7 @@ from accord.coder.context.compaction import (
     request_limit,
 )
 from accord.coder.context.token_estimate import TokenMeter, overhead
-from accord.coder.model_history import ModelHistory
+from accord.coder.model_history import ModelHistory, note_message
 from accord.coder.models.model import Model, ModelError, ModelEvent, ModelRequest, RequestUsage, Retrying
 from accord.coder.session.coder_session import UsageTotal
 from accord.coder.turn.agent_loop import retry_notice
@@ -120,7 +120,8 @@ class ContextBudget:
     ) -> CompactionResult:
         session = self._runtime.session
         is_session = self._history is session.history
-        if is_session and (hooks := self._runtime.hooks) is not None:
+        hooks = self._runtime.hooks if is_session else None
+        if hooks is not None:
             answer = await hooks.compacting(focus, automatic=automatic)
             if answer.block is not None or answer.stop is not None:
                 await output.notice("Compaction blocked by a hook", answer.block or answer.stop)
@@ -164,6 +165,8 @@ class ContextBudget:
             self._history.replace(result.messages, "compacted")
         if is_session and result.method in ("summary", "mechanical"):
             self._runtime.prompt_builder.history_compacted()
+            if hooks is not None and (text := await hooks.compacted(result.summary, automatic=automatic)):
+                self._history.add(note_message(f"[hook] {text}"))
         if is_session and result.method != "nothing" and not session.agent_session.client.shows_compaction:
             await output.notice("Context compacted", describe_compaction(result))
         return result

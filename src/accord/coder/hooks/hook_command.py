@@ -23,14 +23,14 @@ Permission: TypeAlias = Literal["deny", "ask", "allow"]
 MAX_OUTPUT_BYTES: Final = 64 * 1024
 MAX_CONTEXT_CHARS: Final = 10_000
 _DEFAULT_SECONDS: Final = 600.0
-_EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0}
+_EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0, "SubagentStart": 30.0}
 _END_SECONDS: Final = 3.0
 """The longest time for a hook at the end of a session."""
 _BLOCKED: Final = 2
 _PROJECT_VARIABLE: Final = re.compile(
     r"\$(?:\{(?:CLAUDE|ACCORD)_PROJECT_DIR\}|(?:CLAUDE|ACCORD)_PROJECT_DIR\b)"
 )
-_TEXT_IS_CONTEXT: Final = ("UserPromptSubmit", "SessionStart", "PreCompact")
+_TEXT_IS_CONTEXT: Final = ("UserPromptSubmit", "SessionStart", "SubagentStart", "PreCompact")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,10 @@ Event: TypeAlias = Literal[
     "SessionStart",
     "SessionEnd",
     "Stop",
+    "SubagentStart",
     "SubagentStop",
     "PreCompact",
+    "PostCompact",
     "Notification",
 ]
 EVENTS: Final[tuple[Event, ...]] = Event.__args__
@@ -34,8 +37,9 @@ HOOKS_FILE: Final = "hooks.json"
 """The user's own file in the config folder, besides `[hooks]` in `config.toml`."""
 _OWN_KEYS: Final = ("format", "disableAllHooks")
 _NAME_LIST: Final = re.compile(r"[A-Za-z0-9_|]*")
-_CONDITION: Final = re.compile(r"(?P<tool>[A-Za-z0-9_]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_CONDITION: Final = re.compile(r"(?P<tool>[A-Za-z0-9_*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 _MAX_HOOKS: Final = 100
+_MAX_SECONDS: Final = 3600.0
 
 TOOL_NAMES: Final[Mapping[str, str]] = {
     "bash": "Bash",
@@ -51,8 +55,11 @@ TOOL_NAMES: Final[Mapping[str, str]] = {
     "plan": "TodoWrite",
     "leave_plan_mode": "ExitPlanMode",
     "ask_user": "AskUserQuestion",
+    "skill": "Skill",
 }
 """What Claude Code calls our tools."""
+MORE_TOOL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"agent": ("Agent",)}
+"""Other names of Claude Code that a matcher may use."""
 
 
 class _Handler(Struct, frozen=True):
@@ -61,7 +68,7 @@ class _Handler(Struct, frozen=True):
     type: str = "command"
     command: str = ""
     args: tuple[str, ...] | None = None
-    timeout: Annotated[float, Meta(gt=0, le=3600)] | None = None
+    timeout: Annotated[float, Meta(gt=0)] | None = None
     condition: str | None = msgspec.field(default=None, name="if")
     on_failure: Literal["continue", "block"] = msgspec.field(default="continue", name="onFailure")
     runs_beside: bool = msgspec.field(default=False, name="async")
@@ -91,6 +98,11 @@ class Hook:
     source: str
     """The file that names it, for messages."""
 
+    @property
+    def line(self) -> str:
+        """The command with its arguments, for display."""
+        return self.command if self.args is None else shlex.join((self.command, *self.args))
+
     def matches(self, names: Iterable[str]) -> bool:
         """Whether one of the names fits the matcher. Events without names fit every matcher."""
         names = tuple(names)
@@ -105,7 +117,7 @@ class Hook:
         if self.condition is None:
             return True
         condition = _CONDITION.fullmatch(self.condition.strip())
-        if condition is None or condition["tool"] not in names:
+        if condition is None or not any(fnmatch.fnmatchcase(name, condition["tool"]) for name in names):
             return False
         pattern = condition["pattern"]
         if pattern is None:
@@ -194,7 +206,7 @@ def _hook(event: Event, matcher: str, handler: _Handler, source: str) -> Hook:
         matcher=matcher,
         command=handler.command,
         args=handler.args,
-        timeout=handler.timeout,
+        timeout=None if handler.timeout is None else min(handler.timeout, _MAX_SECONDS),
         condition=handler.condition,
         blocks_on_failure=handler.on_failure == "block",
         runs_beside=handler.runs_beside,

@@ -5,6 +5,7 @@ policy decides on the changed arguments, and an `allow` only means that the hook
 """
 
 import asyncio
+import copy
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,13 +21,19 @@ from accord.coder.hooks.hook_command import (
     script_digest,
     scripts_of,
 )
-from accord.coder.hooks.hook_config import TOOL_NAMES, Event, Hook, HookSet
+from accord.coder.hooks.hook_config import MORE_TOOL_NAMES, TOOL_NAMES, Event, Hook, HookSet
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.policy.mode_names import Mode
 
 STOP_LIMIT: Final = 8
 """How many times Stop hooks may prolong one turn."""
+_GENERAL_AGENT: Final = "general-purpose"
+"""What Claude Code calls a sub-agent that is no custom agent."""
+_SHOWN_TO_USER: Final[tuple[Event, ...]] = (
+    *("SessionStart", "SessionEnd", "SubagentStart", "PostCompact", "Notification"),
+)
+"""The events that nothing can block: what a hook says against them is for the user."""
 _STRICTEST_FIRST: Final[tuple[Permission, ...]] = ("deny", "ask", "allow")
 _MODES: Final[Mapping[Mode, str]] = {
     "read-only": "plan",
@@ -70,6 +77,7 @@ class HookEnvironment:
     mode: Callable[[], Mode]
     clock: Clock
     report: Report
+    model: Callable[[], str]
     source: str = "startup"
     """How the session began, for SessionStart hooks."""
     variables: Callable[[], Mapping[str, str]] = dict
@@ -79,20 +87,40 @@ class HookEnvironment:
 class SessionHooks:
     """Runs the hooks of one session."""
 
-    def __init__(self, hooks: HookSet, environment: HookEnvironment) -> None:
-        """Reads the scripts of the project that the hooks name: call it in a thread."""
-        self._hooks = hooks
-        self._scripts = {id(hook): scripts_of(hook, environment.cwd) for hook in hooks.hooks}
+    def __init__(
+        self, hooks: HookSet, environment: HookEnvironment, replaced: "SessionHooks | None" = None
+    ) -> None:
+        """Reads the scripts of the project that the hooks name: call it in a thread.
+
+        `replaced` are the hooks that the session had before.
+        """
+        self.set: HookSet = hooks
+        known: Mapping[Hook, dict[str, bytes]] = {} if replaced is None else replaced._scripts
+        self._scripts: Mapping[Hook, dict[str, bytes]] = {
+            hook: known.get(hook) or scripts_of(hook, environment.cwd) for hook in hooks.hooks
+        }
         self._environment = environment
         self._shell = shutil.which("bash") or "/bin/sh"
-        self._used: set[int] = set()
-        self._started = False
-        self._beside: set[asyncio.Task[HookAnswer]] = set()
-        self.stop_reason: str | None = None
+        self._used: set[Hook] = set() if replaced is None else replaced._used
+        self._started = replaced is not None and replaced._started
+        self._beside: set[asyncio.Task[HookAnswer]] = set() if replaced is None else replaced._beside
+        self._stop_reasons: list[str] = []
+        self._agent: Mapping[str, str] = {}
+        """The members that name the sub-agent."""
+
+    @property
+    def stop_reason(self) -> str | None:
         """Why the running turn must end: a hook answered `continue: false`."""
+        return self._stop_reasons[-1] if self._stop_reasons else None
 
     def turn_started(self) -> None:
-        self.stop_reason = None
+        self._stop_reasons.clear()
+
+    def of_subagent(self, agent_id: str, agent_type: str) -> "SessionHooks":
+        """The same hooks, told that a sub-agent acts. `agent_type` names a custom agent, if it is one."""
+        hooks = copy.copy(self)
+        hooks._agent = {"agent_id": agent_id, "agent_type": agent_type or _GENERAL_AGENT}
+        return hooks
 
     # -- events of tool calls --------------------------------------------------------------------------------
 
@@ -123,11 +151,17 @@ class SessionHooks:
         return None
 
     async def after_call(
-        self, tool: Tool, call: PreparedCall, call_id: str, outcome: ToolOutcome, context: str = ""
+        self,
+        tool: Tool,
+        call: PreparedCall,
+        call_id: str,
+        outcome: ToolOutcome,
+        context: str,
+        seconds: float,
     ) -> ToolOutcome:
         """Run PostToolUse or PostToolUseFailure hooks, and add what they say to the outcome.
 
-        `context` is what the PreToolUse hooks said.
+        `context` is what the PreToolUse hooks said, `seconds` how long the call took.
         """
         names, sent = _names(tool), _tool_input(tool, call)
         fields: dict[str, Any] = {"tool_name": names[-1], "tool_input": sent, "tool_use_id": call_id}
@@ -135,8 +169,9 @@ class SessionHooks:
         if outcome.failed:
             answer = await self._run("PostToolUseFailure", names, {**fields, "error": text}, sent)
         else:
-            response = {"content": text, "success": True}
-            answer = await self._run("PostToolUse", names, {**fields, "tool_response": response}, sent)
+            fields["tool_response"] = {"content": text, "success": True}
+            fields["duration_ms"] = round(1000 * seconds)
+            answer = await self._run("PostToolUse", names, fields, sent)
         return with_context(outcome, context, answer.block, answer.context)
 
     # -- other events ----------------------------------------------------------------------------------------
@@ -148,13 +183,17 @@ class SessionHooks:
         """
         contexts: list[str] = []
         if not self._started:
-            self._started, source = True, self._environment.source
-            contexts.append((await self._run("SessionStart", (source,), {"source": source})).context)
+            self._started = True
+            contexts.append(await self._session_started(self._environment.source))
         prompt = "\n".join(part.text for part in parts if isinstance(part, TextPart))
         answer = await self._run("UserPromptSubmit", (), {"prompt": prompt})
         contexts.append(answer.context)
         blocked = answer.stop if answer.stop is not None else answer.block
         return blocked, tuple(TextPart(f"[hook] {text}") for text in contexts if text)
+
+    async def _session_started(self, source: str) -> str:
+        fields = {"source": source, "model": self._environment.model()}
+        return (await self._run("SessionStart", (source,), fields)).context
 
     async def session_ended(self) -> None:
         """Run SessionEnd hooks, and end those that run beside."""
@@ -163,13 +202,18 @@ class SessionHooks:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    async def turn_stopping(self, last_text: str, stops: int, *, subagent: bool) -> str | None:
+    async def subagent_started(self) -> str:
+        """Run SubagentStart hooks. Returns text for the sub-agent."""
+        return (await self._run("SubagentStart", (self._agent["agent_type"],), {})).context
+
+    async def turn_stopping(self, last_text: str, stops: int) -> str | None:
         """Run Stop or SubagentStop hooks. Returns the next input of the model if it must go on."""
-        event: Event = "SubagentStop" if subagent else "Stop"
         fields: dict[str, Any] = {"stop_hook_active": stops > 0, "last_assistant_message": last_text}
-        if subagent:
-            fields |= {"agent_type": "general", "agent_id": "", "agent_transcript_path": ""}
-        answer = await self._run(event, ("general",) if subagent else (), fields)
+        if self._agent:
+            fields["agent_transcript_path"] = ""
+            answer = await self._run("SubagentStop", (self._agent["agent_type"],), fields)
+        else:
+            answer = await self._run("Stop", (), fields)
         if answer.stop is not None or stops >= STOP_LIMIT:
             return None
         return answer.block
@@ -177,6 +221,12 @@ class SessionHooks:
     async def compacting(self, focus: str, *, automatic: bool) -> HookAnswer:
         trigger = "auto" if automatic else "manual"
         return await self._run("PreCompact", (trigger,), {"trigger": trigger, "custom_instructions": focus})
+
+    async def compacted(self, summary: str, *, automatic: bool) -> str:
+        """Run PostCompact hooks, and those of SessionStart. Returns text for the model."""
+        trigger = "auto" if automatic else "manual"
+        await self._run("PostCompact", (trigger,), {"trigger": trigger, "compact_summary": summary})
+        return await self._session_started("compact")
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -188,13 +238,13 @@ class SessionHooks:
         arguments: Mapping[str, Any] | None = None,
     ) -> HookAnswer:
         due: list[Hook] = []
-        for number, hook in enumerate(self._hooks.hooks):
-            if hook.event != event or not hook.matches(names) or number in self._used:
+        for hook in self.set.hooks:
+            if hook.event != event or not hook.matches(names) or hook in self._used:
                 continue
             if arguments is not None and not hook.fits_call(names, arguments, self._environment.cwd):
                 continue
             if hook.once:
-                self._used.add(number)
+                self._used.add(hook)
             due.append(hook)
         if not due:
             return HookAnswer()
@@ -205,6 +255,7 @@ class SessionHooks:
             "cwd": environment.cwd,
             "permission_mode": _MODES[environment.mode()],
             "hook_event_name": event,
+            **self._agent,
             **fields,
         }
         async with asyncio.TaskGroup() as group:
@@ -219,10 +270,10 @@ class SessionHooks:
             for text in filter(None, (answer.message, answer.failure)):
                 await environment.report("Hook", text)
         combined = _combined(answers)
-        if combined.block is not None and event in ("SessionStart", "SessionEnd", "Notification"):
+        if combined.block is not None and event in _SHOWN_TO_USER:
             await environment.report("Hook", combined.block)
         if combined.stop is not None:
-            self.stop_reason = combined.stop
+            self._stop_reasons.append(combined.stop)
         return combined
 
     async def _start(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
@@ -240,7 +291,7 @@ class SessionHooks:
 
     def _changed_script(self, hook: Hook) -> str | None:
         """The script of a hook that is not as it was: what the agent writes must stay in the sandbox."""
-        known = self._scripts[id(hook)]
+        known = self._scripts[hook]
         return next((path for path, digest in known.items() if script_digest(path) != digest), None)
 
 
@@ -272,11 +323,12 @@ def with_context(outcome: ToolOutcome, *texts: str | None) -> ToolOutcome:
 
 
 def _names(tool: Tool) -> tuple[str, ...]:
-    """Our name of the tool, then Claude Code's."""
+    """The names of the tool that a matcher may use; the last is Claude Code's."""
     if tool.category == "external" and "__" in tool.name:
         return (tool.name, f"mcp__{tool.name}")
     other = TOOL_NAMES.get(tool.name)
-    return (tool.name,) if other is None else (tool.name, other)
+    more = MORE_TOOL_NAMES.get(tool.name, ())
+    return (tool.name, *more) if other is None else (tool.name, *more, other)
 
 
 def _tool_input(tool: Tool, call: PreparedCall) -> dict[str, Any]:

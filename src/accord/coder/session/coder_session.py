@@ -169,6 +169,8 @@ class CoderSession:
         self.plan: Sequence[PlanEntry] = stored.plan
         self.usage: UsageTotal = stored.usage
         self.has_title: bool = stored.has_title
+        self.is_fork: bool = False
+        """Whether it was created from another session in this process."""
         self.context_tokens: int = stored.context_tokens
         self.mode_before_plan: Mode = "ask"
         self.agent: AgentDefinition | None = None

@@ -25,7 +25,7 @@ from accord.coder.permissions.project_files import (
     read_bounded,
     trust_asker,
 )
-from accord.coder.session.definition_commands import AGENTS, SKILLS, SkillCommand, skill_commands
+from accord.coder.session.definition_commands import AGENTS, HOOKS, SKILLS, SkillCommand, skill_commands
 from accord.coder.session.memory_command import MEMORY
 from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
 from accord.coder.session.slash_commands import (
@@ -178,7 +178,7 @@ def _parse_command(
 
 BUILT_IN: Final[tuple[BuiltInCommand, ...]] = (
     HELP, MODEL, MODE, PLAN, COMPACT, UNDO, REDO, REWIND, USAGE, INIT, MEMORY, TOOLS, SKILLS,
-    AGENTS, MCP,
+    AGENTS, HOOKS, MCP,
 )  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Skills as slash commands; `/skills` and `/agents`, which list the files and ask about the project's."""
+"""Skills as slash commands; `/skills`, `/agents` and `/hooks`, which list what there is and ask about the
+project's files.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from accord.coder.model_history import TextPart
 from accord.coder.permissions.project_files import ProjectFile, ProjectFiles, ask_trust, trust_asker
 from accord.coder.session.slash_commands import BuiltInCommand, CommandReply, ModelPrompt, attachments
 from accord.policy.trust_store import TrustStore
+from accord.safe_text import one_line
 
 if TYPE_CHECKING:
     from accord.coder.turn.session_runtime import SessionRuntime
@@ -121,6 +124,28 @@ async def run_agents(text: str, turn: Turn, runtime: "SessionRuntime") -> Comman
     return _reply("agents", [f"- {_agent_line(agent)}" for agent in agents.usable.values()], agents)
 
 
+async def run_hooks(text: str, turn: Turn, runtime: "SessionRuntime") -> CommandReply:
+    """`/hooks`: list the hooks; `/hooks trust`: ask again about the files of the project."""
+    if text.strip() == "trust":
+        if runtime.project is None or not runtime.project.untrusted:
+            return CommandReply("There is nothing to trust: no file of this project waits for it.")
+        await runtime.load_project_files(turn, again=True)
+    hooks = [] if runtime.hooks is None else runtime.hooks.set.hooks
+    lines = [
+        f"- {hook.event}{f' of `{one_line(hook.matcher, 80)}`' if hook.matcher else ''}: "
+        f"`{one_line(hook.line, 200)}` ({hook.source})"
+        for hook in hooks
+    ]
+    waiting = [] if runtime.project is None else list(runtime.project.untrusted)
+    if not lines and not waiting:
+        return CommandReply("There are no hooks. Yours are in `hooks.json` of your config folder.")
+    shown = ["Hooks:", "", *lines, ""] if lines else []
+    if waiting:
+        shown += ["Of this project, not used before you trust them (`/hooks trust`):", ""]
+        shown += [f"- `{name}`" for name in waiting]
+    return CommandReply("\n".join(shown).rstrip())
+
+
 async def _trust_waiting(
     turn: Turn, runtime: "SessionRuntime", definitions: DefinitionSet[Any], kind: str
 ) -> CommandReply | None:
@@ -183,6 +208,9 @@ async def _ask(turn: Turn, runtime: "SessionRuntime", untrusted: Sequence[Projec
 
 AGENTS: Final = BuiltInCommand(
     "agents", "Show the custom agents, or trust those of this project", "[trust]", run_agents
+)
+HOOKS: Final = BuiltInCommand(
+    "hooks", "Show the hooks, or trust the files of this project", "[trust]", run_hooks
 )
 SKILLS: Final = BuiltInCommand(
     "skills", "Show the skills, or trust those of this project", "[trust]", run_skills

@@ -132,6 +132,7 @@ class SessionLifecycle:
                     self._checkpoints(source_id).copy_to, self._checkpoints(agent_session.id)
                 )
             _, session = self._open(agent_session, summary)
+            session.is_fork = True
             agent_session.after_open(lambda: (opening.discard(agent_session.id), session.list_changed()))
         except BaseException:
             opening.discard(agent_session.id)

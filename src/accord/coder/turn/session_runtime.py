@@ -1,7 +1,7 @@
 """Runs the turns of one session: builds tools, permissions, sandbox and commands, and starts the loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
@@ -147,7 +147,7 @@ class SessionRuntime:
         self.gate.turn_started()
         self.sandbox.turn_started()
         self.context_budget.prompt_received()
-        await self._load_project_rules(turn)
+        await self.load_project_files(turn)
         await self._find_search(turn)
         await self._wait_for_servers(turn.text)
         await self.offer_commands()
@@ -279,8 +279,12 @@ class SessionRuntime:
         usage: UsageTotal,
         excluded_tools: tuple[str, ...] = (),
         agent: AgentDefinition | None = None,
+        hooks: "SessionHooks | None" = None,
     ) -> AgentLoop:
-        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools, and may be a custom agent."""
+        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools, and may be a custom agent.
+
+        `hooks` are those of the sub-agent.
+        """
         session = self.session
         is_session = history is session.history
         budget = self.context_budget if is_session else ContextBudget(self, history)
@@ -298,7 +302,8 @@ class SessionRuntime:
 
         background = context.background
         context = replace(context, use_skill=self.definitions.skill_loader(history, model))
-        tool_runner = self.tool_runner(context, excluded_tools, agent)
+        hooks = hooks or self.hooks
+        tool_runner = self.tool_runner(context, excluded_tools, agent, hooks)
 
         async def collect_notes() -> list[UserMessage]:
             if not is_session:
@@ -322,25 +327,19 @@ class SessionRuntime:
             request_limit=limits.requests() if is_session else limits.subagent_requests(agent),
             may_end=may_end,
             await_background=None if background is None else background.wait,
-            on_stop=self._stop_hook(is_session),
+            on_stop=None if hooks is None else hooks.turn_stopping,
             effort=session.effort,
             cache_key=session.id,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
         )
 
-    def _stop_hook(self, is_session: bool) -> Callable[[str, int], Awaitable[str | None]] | None:
-        hooks = self.hooks
-        if hooks is None:
-            return None
-
-        async def on_stop(last_text: str, stops: int) -> str | None:
-            return await hooks.turn_stopping(last_text, stops, subagent=not is_session)
-
-        return on_stop
-
     def tool_runner(
-        self, context: ToolContext, excluded_tools: tuple[str, ...] = (), agent: AgentDefinition | None = None
+        self,
+        context: ToolContext,
+        excluded_tools: tuple[str, ...],
+        agent: AgentDefinition | None,
+        hooks: "SessionHooks | None",
     ) -> ToolRunner:
         """The tools, in this context."""
 
@@ -374,7 +373,7 @@ class SessionRuntime:
             self.gate,
             before_run,
             after_run,
-            self.hooks,
+            hooks,
             agent.mode if agent is not None else None,
         )
 
@@ -485,9 +484,9 @@ class SessionRuntime:
         session.before_mode_change(mode)
         return mode
 
-    async def _load_project_rules(self, turn: Turn) -> None:
-        """With the first prompt: apply the rules of the project if the user trusts them."""
-        if self.project is not None:
+    async def load_project_files(self, turn: Turn, *, again: bool = False) -> None:
+        """With the first prompt, or `again`: use the files of the project that the user trusts."""
+        if self.project is not None and not again:
             return
         purposes = ["rules", HOOKS, MCP_SERVERS, INSTRUCTIONS]
         project = await asyncio.to_thread(project_files, self.session.agent_session.cwd, purposes=purposes)
@@ -539,10 +538,11 @@ class SessionRuntime:
                 mode=lambda: session.mode,
                 clock=session.clock,
                 report=self._warn,
+                model=lambda: str(session.model),
                 variables=telemetry.environment,
-                source="resume" if self._is_resumed else "startup",
+                source="fork" if session.is_fork else "resume" if self._is_resumed else "startup",
             )
-            self.hooks = await asyncio.to_thread(SessionHooks, found, environment)
+            self.hooks = await asyncio.to_thread(SessionHooks, found, environment, self.hooks)
 
     async def report_sandbox(self) -> None:
         """Report the sandbox: to a client that shows notices, else once on stderr."""

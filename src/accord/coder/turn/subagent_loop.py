@@ -366,6 +366,15 @@ class TaskDelegate:
             set_plan=None,
             leave_plan_mode=None,
         )
+        hooks = None
+        if runtime.hooks is not None:
+            hooks = runtime.hooks.of_subagent(child.id, "" if agent is None else agent.name)
+            try:
+                text = await hooks.subagent_started()
+            except asyncio.CancelledError:
+                await child.set_idle("cancelled")
+                raise
+            rules += [f"[hook] {text}"] if text else []
         loop = runtime.agent_loop(
             SubagentOutput(self._turn, child, steps),
             model,
@@ -374,6 +383,7 @@ class TaskDelegate:
             usage=self._usage,
             excluded_tools=_EXCLUDED_TOOLS,
             agent=agent,
+            hooks=hooks,
         )
         reporter = asyncio.ensure_future(report_steps(steps, report, context))
         try:

@@ -8,6 +8,7 @@ Arguments are resolved immediately before execution, because earlier calls may h
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -409,13 +410,15 @@ class ToolRunner:
             await call_output.start()
             if self._before_run is not None:
                 await self._before_run(tool, call)
+            began = time.monotonic()
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
+            seconds = time.monotonic() - began
             if not outcome.failed:
                 self.touched_paths += call.subject.paths
             if self._after_run is not None:
                 outcome = await self._after_run(tool, call, outcome)
             if self._hooks is not None:
-                outcome = await self._hooks.after_call(tool, call, use.id, outcome, hook_context)
+                outcome = await self._hooks.after_call(tool, call, use.id, outcome, hook_context, seconds)
             await call_output.finish(
                 content=outcome.content,
                 raw_output=UNSET if outcome.raw_output is None else outcome.raw_output,
