@@ -44,6 +44,14 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
+UNSUPPORTED_VERSION: Final = -32022
+
+MCP_LIMIT: Final = -33000
+"""`mcp/message`: too many requests to one server are open."""
+MCP_UNAVAILABLE: Final = -33001
+"""`mcp/message`: no such server."""
+MCP_FAILED: Final = -33002
+"""`mcp/message`: the server failed without an answer of its own."""
 
 CONFIGURATION: Final = "configuration"
 """The `reason` in the data of an error that an unusable setting of the user causes."""

@@ -411,7 +411,9 @@ async def test_mcp_requests_go_through_the_client() -> None:
         client.raw.reply(await client.asked("mcp/message"), {"result": None})
         await client.turn_of(id)
     assert first["params"]["requestId"] != second["params"]["requestId"]
-    assert first["params"]["params"] == {"name": "open"}
+    version = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    meta = {**version, "io.modelcontextprotocol/clientCapabilities": {}}
+    assert first["params"]["params"] == {"name": "open", "_meta": meta}
     assert notifications == [("notifications/progress", {"progress": 1})]
     assert client.updates_of("agent_message_chunk")[0]["content"]["text"] == "{'ok': 1}"
 

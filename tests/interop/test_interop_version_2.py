@@ -18,14 +18,17 @@ from tests.patience import PATIENCE
 from tests.requirements import need_node, need_npm, need_official_prerelease
 
 import accord
-from accord.client import ClientHandlers, allow_all
+from accord.client import ClientHandlers, McpCall, McpMethodFailed, allow_all
 from accord.errors import RpcError
+from accord.schema import McpServerAcp
 
 need_npm("@agentclientprotocol/sdk")
 NODE = need_node()
 HERE = Path(__file__).parent
 PEERS = HERE.parent / "check" / "peers"
 TS_AGENT = [NODE, str(PEERS / "official_ts_agent_v2.mjs")]
+TS_MCP_AGENT = [NODE, str(HERE / "peers" / "official_ts_mcp_agent.mjs")]
+TS_MCP_CLIENT = [NODE, str(HERE / "peers" / "official_ts_mcp_client.mjs")]
 TS_CLIENT = [NODE, str(PEERS / "official_ts_client_v2.mjs")]
 CODER = [sys.executable, "-m", "accord.cli", "agent", "--model", "rehearsal"]
 
@@ -140,3 +143,35 @@ def test_a_client_of_the_official_sdk_uses_our_agent(tmp_path: Path, words: str,
     assert (states[0], states[-1]) == ("running", "idle")
     (answer,) = record.answers_of("agent", "session/prompt")
     assert answer["result"]["messageId"] in json.dumps(record.calls("agent", "session/update"))
+
+
+async def test_an_agent_of_the_official_sdk_calls_the_mcp_server_of_our_client(tmp_path: Path) -> None:
+    async def serve(call: McpCall) -> Any:
+        assert call.params is not None
+        if call.params["name"] == "fail":
+            raise McpMethodFailed(-32001, "it failed")
+        return {"content": [{"type": "text", "text": f"heard {call.params['arguments']['word']}"}]}
+
+    handlers = ClientHandlers(mcp={"editor-1": serve})
+    async with accord.connect(*tee(tmp_path, TS_MCP_AGENT), handlers=handlers, protocol=2) as agent:
+        session = await agent.new_session(tmp_path, mcp_servers=[McpServerAcp("editor", "editor-1")])
+        assert (await session.ask("hello")).text == "heard hello"
+        assert (await session.ask("fail")).text == "error -32001"
+    check(tmp_path, "client")
+
+
+def test_our_agent_uses_the_mcp_server_of_a_client_of_the_official_sdk(tmp_path: Path) -> None:
+    folder, wire = tmp_path / "work", tmp_path / "wire"
+    folder.mkdir()
+    wire.mkdir()
+    done = subprocess.run(
+        [*TS_MCP_CLIENT, str(folder), "/mcp editor", *tee(wire, CODER)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "`editor` (acp): ready" in done.stdout
+    assert "`echo`" in done.stdout
+    check(wire, "agent")

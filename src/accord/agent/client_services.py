@@ -24,6 +24,7 @@ from accord.schema.client_requests import (
     WaitForTerminalExitResponse,
 )
 from accord.schema.mcp import (
+    MCP_VERSION,
     McpFailure,
     McpServerAcp,
     MessageMcpNotification,
@@ -215,7 +216,7 @@ async def mcp_request(
     if on_notification is not None:
         peer.mcp_listeners[server_id, request_id] = on_notification
     try:
-        message = MessageMcpRequest(server_id, request_id, method, UNSET if params is None else dict(params))
+        message = MessageMcpRequest(server_id, request_id, method, _with_mcp_version(params or {}))
         response: MessageMcpResponse = await peer.call("mcp/message", message, key=None)
     finally:
         peer.mcp_listeners.pop((server_id, request_id), None)
@@ -223,6 +224,15 @@ async def mcp_request(
         error = response.error
         raise RpcError.of(error.code, error.message, *(() if error.data is UNSET else (error.data,)))
     return response.result
+
+
+def _with_mcp_version(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what each request of this revision of MCP must say, unless the caller has said it."""
+    required: dict[str, Any] = {
+        "io.modelcontextprotocol/protocolVersion": MCP_VERSION,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    return {**params, "_meta": required | (params.get("_meta") or {})}
 
 
 def dispatch_mcp_notification(peer: "ClientPeer", params: MessageMcpNotification) -> None:

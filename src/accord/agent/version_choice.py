@@ -3,15 +3,13 @@
 Loaded before `initialize` is answered: keep heavy imports out.
 """
 
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from accord.errors import RpcError
+from accord.errors import UNSUPPORTED_VERSION, InvalidParams, RpcError
 from accord.schema.codec import NotJson, parse_json
 from accord.wire.envelope import InvalidMessage, encode_failure, parse_envelope
 from accord.wire.translation import TranslatingTransport
 from accord.wire.transport import Frame, Transport
-
-UNSUPPORTED_VERSION: Final = -32022
 
 
 class VersionChoice:
@@ -38,7 +36,11 @@ class VersionChoice:
             self._transport.deliver(frame)
             return
         choice = max((version for version in self._versions if version <= requested), default=0)
-        if choice == 0:
+        if requested < 0:
+            self._transport.transmit(
+                encode_failure(id, InvalidParams(f"protocolVersion: {requested} is below 0"))
+            )
+        elif choice == 0:
             data = {"requested": requested, "supported": sorted(self._versions)}
             error = RpcError("Unsupported protocol version", data, code=UNSUPPORTED_VERSION)
             self._transport.transmit(encode_failure(id, error))

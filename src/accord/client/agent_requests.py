@@ -13,8 +13,8 @@ from msgspec import Raw
 
 from accord.client.client_events import AuthStatusChanged, TerminalViews, auth_status
 from accord.client.client_options import LoggedFailures
-from accord.client.handlers import McpCall, offers, serve_mcp_call
-from accord.errors import InvalidParams, RequestCancelled
+from accord.client.handlers import offers
+from accord.errors import InvalidParams
 from accord.schema import (
     UNSET,
     AuthStatusUpdateNotification,
@@ -24,8 +24,6 @@ from accord.schema import (
     ElicitationUrlMode,
     KillTerminalRequest,
     KillTerminalResponse,
-    MessageMcpNotification,
-    MessageMcpRequest,
     ReadTextFileRequest,
     ReadTextFileResponse,
     ReleaseTerminalRequest,
@@ -72,7 +70,10 @@ class AgentRequestRoutes:
             self.requests[name] = Route(run, _plain_json, _no_key)
             self.notifications[name] = Route(logged, _plain_json, _no_key)
         if handle.handlers.mcp:
-            self._add_request("mcp/message", self._mcp_message, _no_key)
+            from accord.client.mcp_requests import McpRequests
+
+            reader = self._reader.params_reader(_require_method(request("client", "mcp/message")))
+            self.requests |= McpRequests(handle, reader).routes
         self._add_aliases()
 
     def _list_changes(self, params: Any) -> None:
@@ -237,29 +238,6 @@ class AgentRequestRoutes:
 
     def _auth_status(self, params: AuthStatusUpdateNotification) -> None:
         self._handle.put_event(AuthStatusChanged(auth_status(params)))
-
-    def _mcp_message(self, params: MessageMcpRequest, _call: IncomingCall) -> Awaitable[Any]:
-        service = self._handle.handlers.mcp.get(params.server_id)
-        if service is None:
-            raise InvalidParams("There is no such MCP server", {"serverId": params.server_id})
-
-        def send(message: MessageMcpNotification) -> None:
-            self._handle.connection.notify("mcp/message", message)
-
-        async def serve() -> Any:
-            with LoggedFailures(f"the MCP server {params.server_id}"):
-                call = McpCall(params.method, params.params or None, params, send)
-                return await serve_mcp_call(service, call)
-
-        if params.method != "tools/call":
-            return serve()
-        # A request names no session: it belongs to a turn if only one session can have sent it.
-        sessions = [session for session in self._handle.sessions if session.uses_server(params.server_id)]
-        if len(sessions) == 1:
-            return sessions[0].turn_requests.admit(changes=True).run(serve)
-        if sessions and all(session.turn_requests.stopped for session in sessions):
-            raise RequestCancelled("not done: the turn was stopped")
-        return serve()
 
 
 def _require_method(method: Method | None) -> Method:

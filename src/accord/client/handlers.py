@@ -23,8 +23,6 @@ from accord.schema import (
     ElicitationUrlCapabilities,
     FileSystemCapabilities,
     McpError,
-    McpFailure,
-    McpResult,
     MessageMcpNotification,
     MessageMcpRequest,
     NoticeCapabilities,
@@ -119,16 +117,6 @@ class McpCall:
 
 McpService: TypeAlias = Callable[[McpCall], Awaitable[Any]]
 """Serves the methods of one MCP server: returns plain JSON values, or raises `McpMethodFailed`."""
-
-
-async def serve_mcp_call(service: McpService, call: McpCall) -> McpResult | McpFailure:
-    """Serve one MCP request; the response is a result or an error."""
-    try:
-        return McpResult(await service(call))
-    except McpMethodFailed as failure:
-        return McpFailure(failure.error)
-    finally:
-        call.active = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

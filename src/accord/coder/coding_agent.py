@@ -97,6 +97,7 @@ def coding_agent(resources: CoderResources) -> Agent:
             embedded_context=True,
             mcp_http=True,
             mcp_sse=True,
+            mcp_acp=True,
             additional_directories=True,
             system_prompt="override",
             meta=META,

@@ -26,6 +26,7 @@ from accord.schema import (
     ConfigOptionUpdate,
     ElicitationFormMode,
     ElicitationUrlMode,
+    MessageMcpRequest,
     Notice,
     SessionNotification,
 )
@@ -180,7 +181,9 @@ class AgentEvents:
             body, value = (
                 read_untyped(params) if entry is None else upstream.reader.params(entry, params, alias)
             )
-            if method in WORKSPACE_METHODS:
+            if isinstance(value, MessageMcpRequest):
+                self._gateway.mcp_providers.forward_request(agent, upstream, id, value)
+            elif method in WORKSPACE_METHODS:
                 self._serve_workspace_request(agent, upstream, id, method, value)
             else:
                 self._forward_request(agent, upstream, id, method, body, value)

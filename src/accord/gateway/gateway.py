@@ -23,6 +23,7 @@ from accord.gateway.contracts import Book, Fence
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
+from accord.gateway.mcp_providers import McpProviders
 from accord.gateway.methods.method_table import MethodTable
 from accord.gateway.metrics import Metrics
 from accord.gateway.outbox import Outbox
@@ -72,6 +73,7 @@ class Gateway:
         self.sessions: LiveSessions = LiveSessions(book)
         self.overview: SessionOverview = SessionOverview(self)
         self.pending_requests: PendingRequests = PendingRequests(self.overview.on_pending_change)
+        self.mcp_providers: McpProviders = McpProviders()
         self.methods: MethodTable = MethodTable()
         self.limit_counter: LimitCounter = limit_counter or LimitCounter()
         self.audit: AuditSink = audit or AuditLog()

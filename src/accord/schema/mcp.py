@@ -5,7 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from accord.schema.base import (
     IN_ORDER,
@@ -28,6 +28,9 @@ __all__ = [
     "HttpHeader", "McpError", "McpFailure", "McpResult", "McpServer", "McpServerAcp", "McpServerHttp",
     "McpServerSse", "McpServerStdio", "MessageMcpNotification", "MessageMcpRequest", "MessageMcpResponse",
 ]  # fmt: skip
+
+MCP_VERSION: Final = "2026-07-28"
+"""The revision of MCP whose messages `mcp/message` carries."""
 
 
 class HttpHeader(Object):

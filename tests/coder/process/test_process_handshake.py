@@ -30,7 +30,7 @@ async def test_advertised_capabilities(home: Path, project: Path) -> None:
     assert agent_info["agentCapabilities"] == {
         "loadSession": True,
         "promptCapabilities": {"image": False, "audio": False, "embeddedContext": True},
-        "mcpCapabilities": {"http": True, "sse": True},
+        "mcpCapabilities": {"http": True, "sse": True, "acp": True},
         "sessionCapabilities": {
             "list": {},
             "delete": {},

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 from accord.errors import NotFound, RpcError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
 from accord.gateway.access.parameter_rights import checked_params
+from accord.gateway.mcp_providers import MCP_MESSAGE, forward_mcp_notification
 from accord.gateway.methods import (
     extension_methods,
     prompt_turn,
@@ -42,6 +43,7 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/list": session_list.list_sessions,
     "session/close": session_list.close,
     "session/delete": session_list.delete,
+    MCP_MESSAGE: forward_mcp_notification,
     **extension_methods.METHODS,
     **review_methods.METHODS,
     **session_management.METHODS,
@@ -77,7 +79,7 @@ _SHARE_LINK_METHODS: Final = frozenset(
 
 _UNAUDITED_METHODS: Final = frozenset(
     (
-        *("initialize", "session/list"),
+        *("initialize", "session/list", MCP_MESSAGE),
         *extension_methods.METHODS,
         *review_methods.UNAUDITED_METHODS,
         *session_management.UNAUDITED_METHODS,

@@ -140,7 +140,7 @@ def initialize_response(agent: HostedAgent, connection_id: str, rights: TokenRig
 
 async def new(client: "GatewayClient", call: "ClientCall") -> None:
     """Create a session in a folder that the token covers."""
-    body, params = call.read_params()
+    body, params = client.gateway.mcp_providers.opening_params(call)
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
     upstream = await client.agent.ensure_started()
     servers = add_gateway_servers(client.agent, params.mcp_servers or [])
@@ -156,7 +156,7 @@ async def new(client: "GatewayClient", call: "ClientCall") -> None:
 
 async def fork(client: "GatewayClient", call: "ClientCall") -> None:
     """Create a session as a copy of another one."""
-    body, params = call.read_params()
+    body, params = client.gateway.mcp_providers.opening_params(call)
     check_folders(client.rights, params.cwd, *(params.additional_directories or ()))
     upstream = await client.agent.ensure_started()
     if not client.agent.supports("session/fork"):
@@ -287,7 +287,7 @@ LoadedSession: TypeAlias = tuple[LiveSession, RemainingHistory | None]
 
 async def load(client: "GatewayClient", call: "ClientCall") -> None:
     """Open a session with its history."""
-    params: LoadSessionRequest = call.read_params().value
+    params: LoadSessionRequest = client.gateway.mcp_providers.opening_params(call).value
     session, remaining = await client.gateway.run_to_end(_open_for_load(client, call, params))
     if not call.is_answered:
         await join(client, call, session, remaining)
@@ -425,7 +425,7 @@ class _AgentLoad:
 
 async def resume(client: "GatewayClient", call: "ClientCall") -> None:
     """Open a session without its history."""
-    params: ResumeSessionRequest = call.read_params().value
+    params: ResumeSessionRequest = client.gateway.mcp_providers.opening_params(call).value
     gateway = client.gateway
     session = await gateway.run_to_end(_open_for_resume(client, params))
     settings = session.settings.with_settings(SessionOpened(session.id))
