@@ -29,7 +29,14 @@ _CONTEXT_KEYS: Final = ("traceparent", "tracestate", "baggage")
 _MAX_CONTEXT_CHARS: Final = 8192
 _MAX_CONTENT_CHARS: Final = 32_000
 _SCOPE: Final = "accord"
-_PROVIDERS: Final = {"google": "gcp.gemini", "vertex": "gcp.vertex_ai", "azure": "azure.ai.openai"}
+_PROVIDERS: Final = {
+    "google": "gcp.gemini",
+    "vertex": "gcp.vertex_ai",
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
 
 _SECONDS: Final = [0.01 * 2**n for n in range(14)]
 _LONG_SECONDS: Final = [0.1 * 2**n for n in range(13)]
@@ -39,6 +46,7 @@ _DURATIONS: Final[dict[Kind, tuple[str, list[float]]]] = {
     "chat": ("gen_ai.client.operation.duration", _SECONDS),
     "execute_tool": ("gen_ai.execute_tool.duration", _SECONDS),
 }
+_FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
 
 
 class TokenCounts(Protocol):
@@ -117,6 +125,7 @@ class Operation:
         self._start = time.perf_counter()
         self._labels: dict[str, Any] = {"gen_ai.operation.name": kind}
         self._ended = False
+        self._seconds_to_first_chunk: float | None = None
         span.set_attribute("gen_ai.operation.name", kind)
 
     def set(self, **attributes: object) -> None:
@@ -131,12 +140,22 @@ class Operation:
                 self._labels[key] = value
             self.span.set_attribute(key, cast(Any, value))
 
+    @property
+    def captures_content(self) -> bool:
+        """Whether the user switched the recording of content on."""
+        return self._telemetry.captures_content
+
     def set_content(self, name: str, value: Callable[[], Any]) -> None:
         """Set an attribute with content, if the user switched that on."""
-        if self._telemetry.captures_content:
-            content = value()
-            text = content if isinstance(content, str) else json.dumps(content, default=str)
-            self.span.set_attribute(f"gen_ai.{_DOTTED.get(name, name)}", text[:_MAX_CONTENT_CHARS])
+        if self.captures_content:
+            self.span.set_attribute(f"gen_ai.{_DOTTED.get(name, name)}", _bounded(value()))
+
+    def first_chunk(self) -> None:
+        """Record that a model began to answer. Only the first call counts."""
+        if self._seconds_to_first_chunk is None:
+            seconds = self._seconds_to_first_chunk = time.perf_counter() - self._start
+            self.set(response_time_to_first_chunk=seconds)
+            self._telemetry.record(_FIRST_CHUNK, "s", _SECONDS, seconds, self._labels)
 
     def add_tokens(self, tokens: TokenCounts) -> None:
         """Set the usage, and record it for a model request."""
@@ -168,6 +187,31 @@ class Operation:
         self.span.end()
 
 
+def _bounded(content: Any) -> str:
+    """Content as text, or as JSON that is still valid: texts are cut, then the first messages left out."""
+    if isinstance(content, str):
+        return content[:_MAX_CONTENT_CHARS]
+    text = ""
+    for chars in (_MAX_CONTENT_CHARS, 4000, 500):
+        text = json.dumps(_with_short_texts(content, chars), default=str)
+        if len(text) <= _MAX_CONTENT_CHARS:
+            return text
+    if not isinstance(content, list):
+        return text[:_MAX_CONTENT_CHARS]
+    items = cast(list[Any], content)
+    return _bounded(items[(len(items) + 1) // 2 :])
+
+
+def _with_short_texts(value: Any, chars: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= chars else f"{value[:chars]}..."
+    if isinstance(value, dict):
+        return {key: _with_short_texts(one, chars) for key, one in cast(dict[Any, Any], value).items()}
+    if isinstance(value, list):
+        return [_with_short_texts(one, chars) for one in cast(list[Any], value)]
+    return value
+
+
 _DOTTED: Final = {
     "agent_name": "agent.name",
     "agent_version": "agent.version",
@@ -176,8 +220,11 @@ _DOTTED: Final = {
     "request_model": "request.model",
     "request_stream": "request.stream",
     "response_finish_reasons": "response.finish_reasons",
+    "response_time_to_first_chunk": "response.time_to_first_chunk",
     "tool_name": "tool.name",
     "tool_call_id": "tool.call.id",
+    "tool_definitions": "tool.definitions",
+    "tool_description": "tool.description",
     "tool_type": "tool.type",
     "tool_call_arguments": "tool.call.arguments",
     "tool_call_result": "tool.call.result",

@@ -130,6 +130,8 @@ class PromptTurn:
             if operation is not None:
                 operation.set(agent_name=name, conversation_id=self._session.id)
             await self._run_turn(blocks, telemetry.injected())
+            if operation is not None and self.ended is not None and self.ended.raw_reason:
+                operation.set(response_finish_reasons=[self.ended.raw_reason])
             if operation is not None and self.error is not None:
                 operation.end(self.error)
 

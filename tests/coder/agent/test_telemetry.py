@@ -15,7 +15,7 @@ from tests.gateway.gateway_harness import gateway_harness, open_session
 
 from accord import telemetry
 from accord.client import connect_transport
-from accord.coder.model_history import text_of
+from accord.coder.model_history import ThoughtPart, text_of
 from accord.coder.models import ModelError
 from accord.gateway.access.audit_log import AuditLog
 from accord.testing import ScriptedAgent, say
@@ -91,6 +91,7 @@ async def test_a_turn_has_spans_and_metrics_in_the_trace_of_its_client(
     assert members["gen_ai.usage.input_tokens"] == 200
     assert members["gen_ai.response.finish_reasons"] == ("end_turn",)
     assert dict(chat.attributes)["gen_ai.request.model"] == "scripted"
+    assert dict(chat.attributes)["gen_ai.response.time_to_first_chunk"] > 0
     assert dict(tool.attributes)["gen_ai.tool.name"] == "bash"
     assert dict(tool.attributes)["error.type"] == "tool_error"
     child = (harness.project / "context").read_text().strip()
@@ -106,6 +107,7 @@ async def test_a_turn_has_spans_and_metrics_in_the_trace_of_its_client(
     assert metrics["gen_ai.invoke_agent.duration"][0].count == 1
     assert metrics["gen_ai.execute_tool.duration"][0].attributes["error.type"] == "tool_error"
     assert metrics["gen_ai.client.operation.duration"][0].count == 2
+    assert metrics["gen_ai.client.operation.time_to_first_chunk"][0].count == 1, "one answer had text"
 
 
 async def test_content_is_recorded_only_by_its_switch(
@@ -115,15 +117,45 @@ async def test_content_is_recorded_only_by_its_switch(
     assert active is not None
     monkeypatch.setattr(active, "captures_content", True)
     configure(harness, SANDBOX_OFF)
-    model = ScriptedModel([use("bash", command="echo result-of-tool")], ["the answer"])
+    call = use("bash", command="echo result-of-tool")
+    model = ScriptedModel([ThoughtPart("hm"), call], ["the answer"])
     async with harness.client(model=model, mode="full-access") as client:
         await client.turn(await client.new_session(harness.cwd), "the prompt")
     tool = dict(recorded.spans["execute_tool bash"].attributes)
     assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"command": "echo result-of-tool"}
     assert "result-of-tool" in tool["gen_ai.tool.call.result"]
     chat = dict(recorded.spans["chat scripted"].attributes)
-    assert "the prompt" in chat["gen_ai.input.messages"]
-    assert "the answer" in chat["gen_ai.output.messages"]
+    prompt, answer, result = json.loads(chat["gen_ai.input.messages"])
+    assert prompt["parts"][0] == {"type": "text", "content": "the prompt"}
+    assert answer == {
+        "role": "assistant",
+        "parts": [
+            {"type": "reasoning", "content": "hm"},
+            {"type": "tool_call", "id": call.id, "name": "bash", "arguments": call.arguments},
+        ],
+    }
+    assert result["role"] == "tool"
+    assert result["parts"][0]["response"].startswith("result-of-tool")
+    parts = [{"type": "text", "content": "the answer"}]
+    assert json.loads(chat["gen_ai.output.messages"]) == [
+        {"role": "assistant", "parts": parts, "finish_reason": "stop"}
+    ]
+    assert "bash" in [tool["name"] for tool in json.loads(chat["gen_ai.tool.definitions"])]
+    [instructions] = json.loads(chat["gen_ai.system_instructions"])
+    assert instructions["type"] == "text"
+
+
+async def test_long_content_is_valid_json_and_bounded(
+    harness: AgentHarness, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telemetry.telemetry(), "captures_content", True)
+    configure(harness, SANDBOX_OFF)
+    looks = [["word " * 1000, use("list_files", path=".")] for _ in range(60)]
+    async with harness.client(*looks, ["the answer"]) as client:
+        await client.turn(await client.new_session(harness.cwd), "the prompt")
+    text = recorded.spans["chat scripted"].attributes["gen_ai.input.messages"]
+    assert len(text) <= 32_000
+    assert json.loads(text)[-1]["role"] == "tool"
 
 
 @pytest.mark.parametrize("traceparent", ["garbage", "00-0-0-00", 7, None, "x" * 100_000, ["a"]])
@@ -142,7 +174,8 @@ async def test_a_failed_turn_has_its_error(harness: AgentHarness, recorded: Reco
         session = await client.new_session(harness.cwd)
         await client.error("session/prompt", {"sessionId": session, **prompt("hi")})
     assert dict(recorded.spans["chat scripted"].attributes)["error.type"] == "ModelError"
-    assert dict(recorded.spans["invoke_agent accord"].attributes)["error.type"] == "AuthRequired"
+    turn = dict(recorded.spans["invoke_agent accord"].attributes)
+    assert (turn["error.type"], turn["gen_ai.conversation.id"]) == ("AuthRequired", session)
 
 
 async def test_the_client_sends_its_context(recorded: Recorded) -> None:

@@ -172,12 +172,11 @@ class AgentLoop:
         with telemetry.operation("chat", model.name, client=True) as operation:
             if operation is not None:
                 operation.set(provider_name=model.provider, request_model=model.name, request_stream=True)
-                operation.set_content("system_instructions", lambda: request.system)
-                operation.set_content("input_messages", lambda: [*map(text_of, request.messages)])
+                _record_request(operation, request)
             stopped = await self._read_answer(request, operation)
             if operation is not None:
                 operation.set(response_finish_reasons=[stopped.reason])
-                operation.set_content("output_messages", lambda: [text_of(stopped.message)])
+                _record_answer(operation, stopped)
             return stopped
 
     async def _read_answer(self, request: ModelRequest, operation: "telemetry.Operation | None") -> Stopped:
@@ -186,6 +185,8 @@ class AgentLoop:
             async with aclosing(self.model.stream(request)) as events:
                 async for event in events:
                     draft.add(event)
+                    if operation is not None and isinstance(event, TextDelta | ThoughtDelta):
+                        operation.first_chunk()
                     if isinstance(event, TextDelta):
                         await self.output.say(event.text)
                     elif isinstance(event, ThoughtDelta):
@@ -214,6 +215,22 @@ class AgentLoop:
         raise ModelError(
             "other", f"{self.model.provider}:{self.model.name}: the stream ended without a stop event"
         )
+
+
+def _record_request(operation: telemetry.Operation, request: ModelRequest) -> None:
+    if operation.captures_content:
+        from accord.coder.turn import recorded_content  # imported only if it is used
+
+        operation.set_content("system_instructions", lambda: recorded_content.system_instructions(request))
+        operation.set_content("input_messages", lambda: recorded_content.input_messages(request))
+        operation.set_content("tool_definitions", lambda: recorded_content.tool_definitions(request.tools))
+
+
+def _record_answer(operation: telemetry.Operation, stopped: Stopped) -> None:
+    if operation.captures_content:
+        from accord.coder.turn import recorded_content  # imported only if it is used
+
+        operation.set_content("output_messages", lambda: recorded_content.output_messages(stopped))
 
 
 def retry_notice(event: Retrying) -> tuple[str, str]:

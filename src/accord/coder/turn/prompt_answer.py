@@ -41,14 +41,17 @@ async def answer_prompt(turn: Turn) -> PromptResponse:
     session: CoderSession = turn.session.data
     usage = UsageTotal()
     with telemetry.operation("invoke_agent", "accord", parent=turn.request.meta) as operation:
-        response = await _answer(turn, session, usage)
-        if operation is not None:
-            model = session.model
-            operation.set(agent_name="accord", agent_version=__version__, conversation_id=session.id)
-            operation.set(provider_name=model.provider, request_model=model.name)
-            operation.set(response_finish_reasons=[response.stop_reason])
-            operation.add_tokens(usage)
-    return response
+        try:
+            response = await _answer(turn, session, usage)
+            if operation is not None:
+                operation.set(response_finish_reasons=[response.stop_reason])
+            return response
+        finally:
+            if operation is not None:
+                model = session.model  # the turn may have changed it
+                operation.set(agent_name="accord", agent_version=__version__, conversation_id=session.id)
+                operation.set(provider_name=model.provider, request_model=model.name)
+                operation.add_tokens(usage)
 
 
 async def _answer(turn: Turn, session: CoderSession, usage: UsageTotal) -> PromptResponse:

@@ -184,6 +184,8 @@ def _digest(value: Any) -> bytes:
 
 CANCELLED: Final = "Cancelled by the user before it was done. It may have had effects."
 PARALLEL_LIMIT: Final = 8
+_DESCRIPTION_CHARS: Final = 500
+"""How much of a tool's description a span has."""
 _PARALLEL_TOOLS: Final = ("agent",)
 """Tools whose calls run in parallel although they may change something: each act asks for itself."""
 
@@ -372,6 +374,7 @@ class ToolRunner:
                 is_external = tool.category == "external"
                 tool_type = "extension" if is_external else "function"
                 operation.set(tool_name=tool.name, tool_call_id=use.id, tool_type=tool_type)
+                operation.set(tool_description=tool.description[:_DESCRIPTION_CHARS])
                 operation.set_content("tool_call_arguments", lambda: use.arguments)
                 operation.set_content("tool_call_result", lambda: text_of(result))
                 if result.failed:
