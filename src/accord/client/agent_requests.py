@@ -72,8 +72,8 @@ class AgentRequestRoutes:
         if handle.handlers.mcp:
             from accord.client.mcp_requests import McpRequests
 
-            reader = self._reader.params_reader(_require_method(request("client", "mcp/message")))
-            self.requests |= McpRequests(handle, reader).routes
+            read = self._reader.params_reader(_require_method(request("client", "mcp/message")))
+            self.requests |= McpRequests(handle, read).routes
         self._add_aliases()
 
     def _list_changes(self, params: Any) -> None:
