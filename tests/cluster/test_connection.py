@@ -52,7 +52,11 @@ async def test_a_client_that_the_server_closed_for_good_is_replaced(tmp_path: Pa
                 await connection.request("t.news", b"x" * (1024 * 1024 + 1))
 
 
-async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(server: RunningServer) -> None:
+@pytest.mark.parametrize("headers", [{}, {"Status": "503"}])
+async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(
+    server: RunningServer, headers: dict[str, str]
+) -> None:
+    """Status 503 is the answer that no process serves the subject: an error for the caller."""
     async with connected(server.settings()) as connection, connected(server.settings()) as other:
         requests: asyncio.Queue[NatsMessage] = asyncio.Queue()
         await other.subscribe("t.question", requests.put_nowait)
@@ -68,7 +72,8 @@ async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(server: 
         for _ in range(20):
             asking.append(asyncio.create_task(connection.request("t.question")))
             request = await asyncio.wait_for(requests.get(), PATIENCE)
-            await asyncio.gather(other.publish(request.reply, b"answer"), other.publish("t.cancel", b""))
+            answer = other.publish(request.reply, b"answer", **headers)
+            await asyncio.gather(answer, other.publish("t.cancel", b""))
             await asyncio.wait(asking[-1:])
             await asyncio.wait_for(cancels.get(), PATIENCE)  # never cancels the next request
             assert asking[-1].cancelled() or not asking[-1].cancelling()

@@ -8,7 +8,8 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
@@ -271,12 +272,9 @@ class NatsConnection:
         if not self._client.is_connected:
             self._replace_if_closed()
             raise NatsUnavailable("no NATS server is connected")
-        task = asyncio.current_task()
-        cancels = task.cancelling() if task is not None else 0
         try:
-            answer = await self._client.request(subject, data, timeout=seconds, headers=headers)
-            if task is not None and task.cancelling() > cancels:
-                raise asyncio.CancelledError  # Python 3.11 loses a cancel that comes together with the answer
+            with _keeps_cancel():
+                answer = await self._client.request(subject, data, timeout=seconds, headers=headers)
             return cast(NatsMessage, answer)
         except NoRespondersError:
             raise NoResponders(f"no NATS server serves {subject} now") from None
@@ -333,7 +331,8 @@ class NatsConnection:
     async def flush(self) -> None:
         """Wait until the server has everything sent so far. Raises NatsUnavailable."""
         try:
-            await self._client.flush(timeout=int(REQUEST_SECONDS))
+            with _keeps_cancel():
+                await self._client.flush(timeout=int(REQUEST_SECONDS))
         except (Error, OSError) as error:
             raise NatsUnavailable(f"no NATS server answered ({_text(error)})") from None
 
@@ -463,6 +462,21 @@ def _tls_context(settings: ClusterSettings) -> ssl.SSLContext | None:
     except (ssl.SSLError, OSError) as error:
         raise UsageError(f"cluster: cannot use the TLS files ({error})") from None
     return context
+
+
+@contextmanager
+def _keeps_cancel() -> Iterator[None]:
+    """Raise CancelledError if the task was canceled in the block.
+
+    `asyncio.wait_for` of Python 3.11 loses a cancel that comes together with the answer, or with its error.
+    """
+    task = asyncio.current_task()
+    cancels = 0 if task is None else task.cancelling()
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > cancels:
+            raise asyncio.CancelledError
 
 
 def _close_transport(client: Client) -> None:
