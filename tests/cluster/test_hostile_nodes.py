@@ -14,7 +14,7 @@ from tests.gateway.gateway_harness import GatewayHarness, open_session
 from tests.patience import PATIENCE
 
 from accord.cluster.cluster_node import ClusterNode, run_node
-from accord.cluster.connection import NatsMessage, NatsUnavailable
+from accord.cluster.connection import NatsMessage, NatsRefused, NatsUnavailable
 from accord.cluster.jetstream import BucketEntry
 from accord.cluster.link_message import (
     AttachedLog,
@@ -29,6 +29,8 @@ from accord.cluster.link_message import (
 )
 from accord.cluster.nodes import NodeEntry, decoded_node
 from accord.cluster.session_index import index_key
+from accord.gateway.access.access_tokens import TokenRights
+from accord.gateway.access.request_origin import RequestRefused
 from accord.gateway.gateway import Gateway
 from accord.schema.codec import encode
 
@@ -65,6 +67,19 @@ def test_names_of_other_nodes_are_parts_of_a_subject(token: str) -> None:
     assert decoded_node(BucketEntry("a", encode(NodeEntry(token, "i")), 1)) is None
     assert decoded_node(BucketEntry("a", encode(NodeEntry("a", token)), 1)) is None
     assert decoded_node(BucketEntry("a", encode(NodeEntry("b", "i")), 1)) is None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        NodeEntry("f1", "i", agents=("hand",)),
+        NodeEntry("f1", "i"),
+        NodeEntry("f1", "i", agents=("hand",), front=True),
+    ],
+)
+def test_a_front_offers_no_agents(entry: NodeEntry) -> None:
+    """The NATS user of a front can write only this key. Clients would be sent to it with their tokens."""
+    assert decoded_node(BucketEntry("front.f1", encode(entry), 1)) is None
 
 
 async def test_entries_of_the_index_name_no_other_subjects(server: RunningServer, tmp_path: Path) -> None:
@@ -141,9 +156,14 @@ async def test_a_front_with_few_rights_serves_clients_and_writes_no_log(tmp_path
                 await a.harness.agent.answer_new_session("s1")
                 await client.answer_to(asked)
                 assert await prompt_and_answer(a, client, ["one"]) == ["one"]
-                for subject in ("acc.log.00.x", "acc.line.a.b.c", "$KV.acc_index.x", "$KV.acc_nodes.a"):
+                for subject in FORBIDDEN_FOR_FRONTS:
                     with pytest.raises(NatsUnavailable):
                         await front.connection.request(subject, b"", seconds=0.2)
+                with pytest.raises(NatsRefused, match="rollup not permitted"):
+                    await front.streams.jetstream.append(
+                        "$KV.acc_tokens.used.x", b"1", {"Nats-Rollup": "all"}
+                    )
+                await check_forged_logins(front, a.node, a.harness.rights)
                 seen: list[NatsMessage] = []
                 for subject in ("acc.node.a.>", "acc.line.a.>", "_INBOX.a.>", ">"):
                     await front.connection.subscribe(subject, seen.append)
@@ -154,6 +174,37 @@ async def test_a_front_with_few_rights_serves_clients_and_writes_no_log(tmp_path
                 assert seen == []
                 await front.stop_serving()
                 await front.book.aclose()
+
+
+FORBIDDEN_FOR_FRONTS = (
+    "acc.log.00.x",
+    "acc.line.a.b.c",
+    "$KV.acc_index.x",
+    "$KV.acc_tokens.x",
+    "$KV.acc_nodes.a",
+    "$KV.acc_nodes.f1",
+)
+
+
+async def check_forged_logins(front: ClusterNode, node: ClusterNode, rights: TokenRights) -> None:
+    """A front may store logins and tickets, but has no rights by them: it knows the ids of tokens only."""
+    assert front.access is not None
+    assert node.access is not None
+    assert rights.credential is not None
+    for text in ("", "acc_unknown", rights.token, f"acc_{rights.token}_{'x' * 43}"):
+        cookie = await front.access.browsers.log_in(rights.token, text)
+        await node.access.browsers.refresh()
+        assert node.access.browsers.token(cookie) is None
+        with pytest.raises(RequestRefused, match="not valid at this node"):
+            await node.access.rights_of(cookie, "192.0.2.1")
+        ticket = await front.access.tickets.issue(rights.token, None, text)
+        assert await node.access.tickets.redeem(ticket) is None
+        ticket = await front.access.tickets.issue(rights.token, None, cookie)
+        assert await node.access.tickets.redeem(ticket) is None
+    cookie = await front.access.browsers.log_in(rights.token, rights.credential.text)
+    assert (await node.access.rights_of(cookie, "192.0.2.1")).token == rights.token
+    ticket = await front.access.tickets.issue(rights.token, None, cookie)
+    assert await node.access.tickets.redeem(ticket) == (rights.token, cookie)
 
 
 @asynccontextmanager

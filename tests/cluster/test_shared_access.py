@@ -12,7 +12,7 @@ from tests.patience import PATIENCE
 
 from accord.clock import OwnedTasks
 from accord.cluster.settings import ClusterSettings
-from accord.cluster.shared_access import ClusterBrowsers, ClusterTickets, ClusterTokens, shared_access
+from accord.cluster.shared_access import ClusterBrowsers, ClusterTokens, SharedAccess, shared_access
 from accord.cluster.shared_devices import ClusterPushDevices
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.gateway.access.access_tokens import new_token
@@ -35,13 +35,11 @@ class NatsBackend:
         jetstream = await self._stack.enter_async_context(jetstream_of(self._settings, name))
         self._streams = streams = await prepare_streams(jetstream, self._settings)
         self._stack.push_async_callback(self._tasks.end)
-        tokens = ClusterTokens(streams, self._tasks, now=self.now)
-        browsers = ClusterBrowsers(streams, self._tasks, now=self.now)
-        devices = ClusterPushDevices(streams, self._tasks)
-        for part in (tokens, browsers, devices):
+        access = SharedAccess(streams, self._tasks, now=self.now)
+        for part in (access.tokens, access.browsers, access.devices):
             await part.start()
             self._stack.push_async_callback(part.stop)
-        self._nodes.append(AccessNode(tokens, browsers, ClusterTickets(streams), devices))
+        self._nodes.append(AccessNode(access.tokens, access.browsers, access.tickets, access.devices))
         return self._nodes[-1]
 
     async def settle(self) -> None:
@@ -91,16 +89,21 @@ async def test_a_revocation_reaches_other_nodes_by_itself(backend: NatsBackend) 
 
 async def test_a_ticket_is_redeemed_once_by_two_nodes_at_once(backend: NatsBackend) -> None:
     one, two = await backend.open(), await backend.open()
+    token, text = new_token(now=backend.now())
+    await one.tokens.add(token)
     for _ in range(5):
-        ticket = await one.tickets.issue("t1", None, "secret")
+        ticket = await one.tickets.issue(token.id, None, text)
         answers = await asyncio.gather(one.tickets.redeem(ticket), two.tickets.redeem(ticket))
-        assert sorted(answers, key=str) == [None, ("t1", "secret")]
+        assert sorted(answers, key=str) == [None, (token.id, text)]
 
 
 async def test_a_cookie_of_another_node_is_found_before_the_change_arrives(backend: NatsBackend) -> None:
     one, two = await backend.open(), await backend.open()
-    cookie = await one.browsers.log_in("t1")
-    assert await two.browsers.find(cookie) == "t1"
+    token, text = new_token(now=backend.now())
+    await one.tokens.add(token)
+    await backend.settle()
+    cookie = await one.browsers.log_in(token.id, text)
+    assert await two.browsers.find(cookie) == token.id
     assert await two.browsers.find("unknown") is None
 
 

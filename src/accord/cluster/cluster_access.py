@@ -103,10 +103,11 @@ async def _find_node(bucket: Bucket, node: str) -> NodeEntry:
         entries = [decoded_node(entry) async for entry in bucket.entries()]
     except StoreError as error:
         raise UsageError(f"the nodes of the cluster cannot be read: {error}") from None
-    found = {entry.node: entry for entry in entries if entry is not None}
+    known = [entry for entry in entries if entry is not None]
+    found = {entry.node: entry for entry in sorted(known, key=lambda entry: not entry.front)}
     if node not in found:
-        known = ", ".join(sorted(found)) or "none"
-        raise UsageError(f"there is no node {node!r} in this cluster; its nodes are: {known}")
+        names = ", ".join(sorted(found)) or "none"
+        raise UsageError(f"there is no node {node!r} in this cluster; its nodes are: {names}")
     return found[node]
 
 

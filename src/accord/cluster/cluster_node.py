@@ -357,6 +357,7 @@ async def run_node(
             volumes=volumes,
             homes=settings.homes,
             labels=settings.labels,
+            front=settings.front,
         )
         lease = NodeLease(registry, entry, settings.times, tasks, clock=clock)
         await lease.start()

@@ -8,7 +8,7 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from logging import getLogger
 from pathlib import Path
@@ -465,7 +465,7 @@ def _tls_context(settings: ClusterSettings) -> ssl.SSLContext | None:
 
 
 @contextmanager
-def _keeps_cancel() -> Iterator[None]:
+def _keeps_cancel() -> Generator[None]:
     """Raise CancelledError if the task was canceled in the block.
 
     `asyncio.wait_for` of Python 3.11 loses a cancel that comes together with the answer, or with its error.

@@ -30,6 +30,8 @@ from accord.schema.codec import encode
 
 LOG = getLogger("accord.cluster")
 
+_FRONTS: Final = "front."
+"""Begins the keys of fronts."""
 _RETRY_PAUSE: Final = 0.2
 _SHORTEST_WATCH: Final = 0.05
 
@@ -61,6 +63,17 @@ class NodeEntry(Struct, frozen=True, omit_defaults=True):
     """Whether it takes no new sessions, because it is about to stop."""
     broken: bool = False
     """Set by the node that broke its lease: this incarnation may no longer act."""
+    front: bool = False
+    """Whether it serves the agents of other nodes, and none of its own."""
+
+    @property
+    def key(self) -> str:
+        """Its key in the registry.
+
+        Fronts have keys of another kind: with its NATS user, a front can write no other, so it cannot offer
+        agents and be sent the clients of other nodes, with their tokens.
+        """
+        return f"{_FRONTS}{self.node}" if self.front else self.node
 
     @property
     def lives(self) -> bool:
@@ -247,7 +260,7 @@ class NodeLease:
             self._fenced = True
             try:
                 async with self._changing:
-                    await self._bucket.delete(self.entry.node, self._revision)
+                    await self._bucket.delete(self.entry.key, self._revision)
             except StoreError as error:
                 LOG.warning("the lease is not given up, so other nodes wait until it ends: %s", error)
 
@@ -262,7 +275,7 @@ class NodeLease:
                     LOG.debug("the entry of this node is changed later: %s", error)
 
     async def _take(self, attempts: int = 3) -> None:
-        node, home = self.entry.node, self.entry.home
+        node, key, home = self.entry.node, self.entry.key, self.entry.home
         current = await self._read()
         entry = None if current is None else decoded_node(current)
         self._own.add(self.entry.incarnation)
@@ -270,7 +283,7 @@ class NodeLease:
         is_own = entry is None or (entry.incarnation in self._own if self._started else entry.home == home)
         if entry is not None and entry.lives and not is_own:
             # Perhaps another machine that has the same name.
-            if not await self._registry.break_lease(node, entry.incarnation, self.times.lease, self._clock):
+            if not await self._registry.break_lease(key, entry.incarnation, self.times.lease, self._clock):
                 raise UsageError(
                     f"another machine runs node {node!r} of this cluster; give this one another name with "
                     '"node" in the cluster settings'
@@ -279,7 +292,7 @@ class NodeLease:
         revision = 0 if current is None else current.revision
         sent = self._now()
         try:
-            self._revision = await self._bucket.put(node, encode(self.entry), revision)
+            self._revision = await self._bucket.put(key, encode(self.entry), revision)
         except NatsRefused as error:
             if error.code != WRONG_SEQUENCE:
                 raise
@@ -320,7 +333,7 @@ class NodeLease:
         while not self._fenced and not self._released:
             sent = self._now()
             try:
-                self._revision = await self._bucket.put(entry.node, encode(entry), self._revision)
+                self._revision = await self._bucket.put(entry.key, encode(entry), self._revision)
                 self._renewed = sent
                 return
             except NatsUnavailable:
@@ -346,7 +359,7 @@ class NodeLease:
         return True
 
     async def _read(self) -> BucketEntry | None:
-        return await self._bucket.get(self.entry.node)
+        return await self._bucket.get(self.entry.key)
 
     def _fence(self, reason: str) -> None:
         if self._fenced:  # meanwhile, while a renewal waited for its answer
@@ -362,8 +375,10 @@ def decoded_node(entry: BucketEntry) -> NodeEntry | None:
         return None
     try:
         decoded = msgspec.json.decode(entry.value, type=NodeEntry)
-        if decoded.node != entry.key:
+        if decoded.key != entry.key:
             raise ValueError("it is the entry of another node")
+        if decoded.front and decoded.agents:
+            raise ValueError("a front has no agents")
         return decoded
     except ValueError as error:  # also those of msgspec
         LOG.error("the registry entry of node %s is damaged: %s", entry.key, error)

@@ -2,23 +2,24 @@
 `accord.gateway.access.access_contracts`.
 
 Tokens and logins are followed into memory, so that a request is authenticated without asking a server. Only
-hashes of secrets are stored.
+hashes of secrets are stored. Fronts may write logins and tickets, but not tokens: so each of them also holds
+what its user has shown, sealed with its own secret, and is worth no more than that.
 """
 
 import hashlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from logging import getLogger
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from accord.clock import OwnedTasks
 from accord.cluster.bucket_copy import BucketCopy
-from accord.cluster.connection import NatsRefused, NatsUnavailable
+from accord.cluster.connection import NatsRefused
 from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
 from accord.cluster.shared_devices import ClusterPushDevices
 from accord.cluster.streams import ClusterStreams
@@ -172,15 +173,23 @@ class _Login(Struct, frozen=True):
     token: str
     seen: float
     """The time of its last request, to the hour."""
+    credential: bytes
+    """The text of the token, sealed with the cookie."""
 
 
 class ClusterBrowsers:
     """The logged-in browsers of all nodes."""
 
     def __init__(
-        self, streams: ClusterStreams, tasks: OwnedTasks, *, now: Callable[[], float] = time.time
+        self,
+        streams: ClusterStreams,
+        tasks: OwnedTasks,
+        tokens: TokenLookup,
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._now = now
+        self._tokens = tokens
         self._tasks = tasks
         self._jetstream = streams.jetstream
         self._copy: BucketCopy[_Login] = BucketCopy(streams, "browsers", tasks, _login)
@@ -198,16 +207,17 @@ class ClusterBrowsers:
         """Read what other nodes have written until now. Raises StoreError."""
         await self._copy.refresh()
 
-    async def log_in(self, token: str) -> str:
+    async def log_in(self, token: str, credential: str = "") -> str:
         cookie = secrets.token_urlsafe(32)
         same = sorted((login.seen, key) for key, login in self._copy.values.items() if login.token == token)
         for _, key in same[: max(0, len(same) - MAX_LOGINS + 1)]:
             await self._copy.delete(key)
-        await self._copy.create(_hash(cookie), encode(_Login(token, self._now())))
+        sealed = _sealed(credential.encode(), cookie)
+        await self._copy.create(_hash(cookie), encode(_Login(token, self._now(), sealed)))
         return cookie
 
     def token(self, cookie: str) -> str | None:
-        return self._token_of(_hash(cookie))
+        return self._token_of(_hash(cookie), cookie)
 
     async def find(self, cookie: str) -> str | None:
         key = _hash(cookie)
@@ -217,18 +227,19 @@ class ClusterBrowsers:
             if entry is None or entry.value is None:
                 return None
             await self._copy.refresh()
-        return self._token_of(key)
+        return self._token_of(key, cookie)
 
-    def _token_of(self, key: str) -> str | None:
+    def _token_of(self, key: str, cookie: str) -> str | None:
         login = self._copy.values.get(key)
         if login is None:
             return None
+        token = self._tokens.find(_sealed(login.credential, cookie).decode(errors="replace"))
         now = self._now()
-        if now - login.seen >= LOGIN_LIFETIME:
+        if token is None or token.id != login.token or now - login.seen >= LOGIN_LIFETIME:
             return None
         if now - login.seen >= USE_INTERVAL:
-            self._copy.values[key] = _Login(login.token, now)  # once an hour, not for each request
-            self._tasks.start(self._refresh_login(key, _Login(login.token, now)))
+            self._copy.values[key] = seen = structs.replace(login, seen=now)  # once an hour
+            self._tasks.start(self._refresh_login(key, seen))
         return login.token
 
     async def _refresh_login(self, key: str, login: _Login) -> None:
@@ -258,16 +269,20 @@ def _login(key: str, data: bytes) -> _Login:
 
 
 class _Ticket(Struct, frozen=True, omit_defaults=True):
-    token: str
-    origin: str | None = None
-    credential: bytes = b""
+    credential: bytes
     """Sealed with the ticket, whose text is stored nowhere."""
+    origin: str | None = None
+
+
+FindToken: TypeAlias = Callable[[str], Awaitable[Token | None]]
+"""Returns the valid token that a credential stands for. Raises StoreError."""
 
 
 class ClusterTickets:
     """The tickets of all nodes. The servers delete them after 30 seconds."""
 
-    def __init__(self, streams: ClusterStreams) -> None:
+    def __init__(self, streams: ClusterStreams, find_token: FindToken) -> None:
+        self._find_token = find_token
         self._bucket = streams.bucket("tickets")
         self._jetstream = streams.jetstream
         self._lookups = TokenBucket(
@@ -276,7 +291,7 @@ class ClusterTickets:
 
     async def issue(self, token: str, origin: str | None = None, credential: str = "") -> str:
         text = secrets.token_urlsafe(32)
-        value = encode(_Ticket(token, origin, _sealed(credential.encode(), text)))
+        value = encode(_Ticket(_sealed(credential.encode(), text), origin))
         key = _hash(text)
         try:
             await with_retries(lambda: self._bucket.put(key, value, 0), self._jetstream)
@@ -296,17 +311,17 @@ class ClusterTickets:
             # Without a clear answer the ticket may be spent: never delete it twice.
             await self._bucket.delete(key, entry.revision, marker_seconds=_SPENT_SECONDS)
             ticket = msgspec.json.decode(entry.value, type=_Ticket)
-        except (NatsUnavailable, NatsRefused, msgspec.MsgspecError) as error:
+            credential = _sealed(ticket.credential, text).decode(errors="replace")
+            token = await self._find_token(credential) if ticket.origin in (None, origin) else None
+        except (StoreError, msgspec.MsgspecError) as error:
             LOG.debug("a ticket is not accepted: %s", error)
             return None
-        if ticket.origin not in (None, origin):
-            return None
-        return RedeemedTicket(ticket.token, _sealed(ticket.credential, text).decode(errors="replace"))
+        return None if token is None else RedeemedTicket(token.id, credential)
 
 
-def _sealed(data: bytes, ticket: str) -> bytes:
-    """Seal a credential with a ticket, or open it again. A ticket is random and seals one credential."""
-    key = ticket.encode(errors="surrogatepass")[:64]
+def _sealed(data: bytes, secret: str) -> bytes:
+    """Seal a credential with a cookie or a ticket, or open it again. Each is random and seals one."""
+    key = secret.encode(errors="surrogatepass")[:64]
     stream = b"".join(
         hashlib.blake2b(number.to_bytes(4, "big"), key=key, person=b"accord-ticket").digest()
         for number in range(len(data) // 64 + 1)
@@ -321,28 +336,39 @@ def _hash(secret: str) -> str:
 class SharedAccess:
     """Everything that all nodes know about their users."""
 
-    def __init__(self, streams: ClusterStreams, tasks: OwnedTasks, patience: float) -> None:
+    def __init__(
+        self,
+        streams: ClusterStreams,
+        tasks: OwnedTasks,
+        patience: float = 15.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._tasks = tasks
-        self.tokens: ClusterTokens = ClusterTokens(streams, tasks, patience=patience)
-        self.browsers: ClusterBrowsers = ClusterBrowsers(streams, tasks)
-        self.tickets: ClusterTickets = ClusterTickets(streams)
+        self.tokens: ClusterTokens = ClusterTokens(streams, tasks, now=now, patience=patience)
+        self.browsers: ClusterBrowsers = ClusterBrowsers(streams, tasks, self.tokens, now=now)
+        self.tickets: ClusterTickets = ClusterTickets(streams, self.find_token)
         self.devices: ClusterPushDevices = ClusterPushDevices(streams, tasks)
 
     async def rights_of(self, credential: str, peer: str) -> TokenRights:
         """The rights of a client of another node, by what it has shown there. Raises RequestRefused."""
         self.tokens.require_current()
-        token = self.tokens.find(credential)
         try:
-            if token is None and credential.startswith(TOKEN_PREFIX):
-                await self.tokens.refresh()  # it may have been created a moment ago
-                token = self.tokens.find(credential)
-            elif token is None and (id := await self.browsers.find(credential)) is not None:
-                token = self.tokens.get(id) if self.tokens.is_valid(id) else None
+            token = await self.find_token(credential)
         except StoreError as error:
             raise RequestRefused(503, f"The credential cannot be checked now: {error}.") from None
         if token is None:
             raise RequestRefused(401, "The credential of the client is not valid at this node.")
         return token.rights(peer)
+
+    async def find_token(self, credential: str) -> Token | None:
+        """The valid token that a token's text or a cookie stands for. Raises StoreError."""
+        token = self.tokens.find(credential)
+        if token is None and credential.startswith(TOKEN_PREFIX):
+            await self.tokens.refresh()  # it may have been created a moment ago
+            return self.tokens.find(credential)
+        if token is None and (id := await self.browsers.find(credential)) is not None:
+            return self.tokens.get(id)
+        return token
 
     async def settle(self) -> None:
         """Wait, in bounded time, for the changes that were begun."""

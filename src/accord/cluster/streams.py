@@ -48,6 +48,7 @@ LOSING: Final = {
     "allow_direct": "cannot be read from replicas",
     "allow_msg_ttl": "cannot forget deleted keys",
     "deny_delete": "allows deleting records",
+    "allow_rollup_hdrs": "lets one message delete all others",
     "republish": "does not tell nodes about records",
 }
 """The settings that an existing stream must have, and what another value does."""
@@ -232,6 +233,7 @@ def _common(name: str, subject: str, replicas: int) -> dict[str, Any]:
         "num_replicas": replicas,
         "allow_direct": True,
         "deny_delete": True,
+        "allow_rollup_hdrs": False,
     }
 
 
@@ -254,7 +256,6 @@ def _bucket_config(
     return {
         **_common(f"KV_{bucket}", source, replicas),
         "max_msgs_per_subject": 1,
-        "allow_rollup_hdrs": True,
         "allow_msg_ttl": True,
         "republish": {"src": source, "dest": names.bucket_feed(name)},
         **differences,

@@ -105,21 +105,31 @@ async def a_use_is_recorded_and_does_not_revive_a_revoked_token(backend: AccessB
     assert two.tokens.get(token.id) is None
 
 
+async def _added_token(node: AccessNode, backend: AccessBackend) -> tuple[str, str]:
+    """The id and the text of a new token."""
+    token, text = new_token(now=backend.now())
+    await node.tokens.add(token)
+    await backend.settle()
+    return token.id, text
+
+
 @check
 async def a_login_holds_until_it_ends(backend: AccessBackend) -> None:
     one, two = await backend.open(), await backend.open()
-    first, second, other = [await one.browsers.log_in(token) for token in ("t1", "t1", "t2")]
+    (token1, text1), (token2, text2) = [await _added_token(one, backend) for _ in range(2)]
+    logins = (token1, text1), (token1, text1), (token2, text2)
+    first, second, other = [await one.browsers.log_in(token, text) for token, text in logins]
     await backend.settle()
-    assert [two.browsers.token(cookie) for cookie in (first, second, other)] == ["t1", "t1", "t2"]
+    assert [two.browsers.token(cookie) for cookie in (first, second, other)] == [token1, token1, token2]
     assert two.browsers.token("unknown") is None
-    assert await two.browsers.find(other) == "t2"
+    assert await two.browsers.find(other) == token2
     assert await two.browsers.find("unknown") is None
     await two.browsers.log_out(first)
     await backend.settle()
-    assert [one.browsers.token(cookie) for cookie in (first, second)] == [None, "t1"]
-    one.browsers.forget("t1")
+    assert [one.browsers.token(cookie) for cookie in (first, second)] == [None, token1]
+    one.browsers.forget(token1)
     await backend.settle()
-    assert [two.browsers.token(cookie) for cookie in (second, other)] == [None, "t2"]
+    assert [two.browsers.token(cookie) for cookie in (second, other)] == [None, token2]
     await backend.advance(31 * 24 * 3600)
     assert two.browsers.token(other) is None
 
@@ -127,16 +137,17 @@ async def a_login_holds_until_it_ends(backend: AccessBackend) -> None:
 @check
 async def a_ticket_is_good_for_one_socket(backend: AccessBackend) -> None:
     node = await backend.open()
-    ticket = await node.tickets.issue("t1", "https://page", "secret")
+    token, text = await _added_token(node, backend)
+    ticket = await node.tickets.issue(token, "https://page", text)
     await backend.settle()
     assert await node.tickets.redeem("unknown", "https://page") is None
     redeemed = await node.tickets.redeem(ticket, "https://page")
     assert redeemed is not None
-    assert (redeemed.token, redeemed.credential) in (("t1", "secret"), ("t1", ""))
+    assert (redeemed.token, redeemed.credential) in ((token, text), (token, ""))
     assert await node.tickets.redeem(ticket, "https://page") is None
-    stolen = await node.tickets.issue("t1", "https://page")
+    stolen = await node.tickets.issue(token, "https://page", text)
     assert await node.tickets.redeem(stolen, "https://elsewhere") is None
-    late = await node.tickets.issue("t1")
+    late = await node.tickets.issue(token, None, text)
     await backend.advance(31)
     assert await node.tickets.redeem(late) is None
 

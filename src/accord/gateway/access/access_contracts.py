@@ -57,8 +57,11 @@ class Tokens(Protocol):
 class Browsers(Protocol):
     """The browsers that are logged in. Only hashes of cookies are kept."""
 
-    async def log_in(self, token: str) -> str:
-        """Return a new cookie for the token with this id. Raises OSError, StoreError."""
+    async def log_in(self, token: str, credential: str = "") -> str:
+        """Return a new cookie for the token with this id.
+
+        Only the cookie opens the credential that is kept with it. Raises OSError, StoreError.
+        """
         ...
 
     def token(self, cookie: str) -> str | None:

@@ -248,7 +248,7 @@ class Authenticator:
         token = self._find_token(request, methods=("bearer",))
         rights = self._rights(token, request)
         try:
-            cookie = await self.browsers.log_in(token.id)
+            cookie = await self.browsers.log_in(token.id, self._credential(request))
         except OSError as error:
             raise RequestRefused(507, f"Cannot store the login: {error.strerror}.") from None
         except StoreError as error:

@@ -57,8 +57,8 @@ class BrowserLogins:
         self.folder: Path = data_dir() / "gateway" / "browsers" if folder is None else folder
         self._now = now
 
-    async def log_in(self, token: str) -> str:
-        """Return a new cookie for the token with this id. Raises OSError."""
+    async def log_in(self, token: str, credential: str = "") -> str:
+        """Return a new cookie for the token with this id. The credential is not kept. Raises OSError."""
         private_folder(self.folder)
         self._remove_old(token)
         cookie = secrets.token_urlsafe(32)
