@@ -39,6 +39,15 @@ def private_file(path: "Path") -> "Path":
     return path
 
 
+def create_private_file(path: StrPath) -> None:
+    """Create an empty file that only its owner can use (0600), unless something is there. Raises OSError.
+
+    An existing file is not opened: closing it again would release the locks that SQLite holds on it.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, _NEW_FILE, 0o600))
+
+
 def private_opener(path: str, flags: int) -> int:
     """The `opener` of `open` for a new file that only its owner can read (0600). An existing one stays."""
     return os.open(path, flags, 0o600)

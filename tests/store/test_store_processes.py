@@ -88,6 +88,19 @@ def test_processes_can_create_the_file_at_the_same_time(path: Path) -> None:
         assert sorted(summary.session_id for summary in store.list().sessions) == ["s0", "s1", "s2", "s3"]
 
 
+def test_another_process_keeps_the_write_ahead_log_of_an_open_store(path: Path) -> None:
+    """Closing a second store of this process, too, must not release the locks of the first."""
+    with SqliteStore(path) as store:
+        append_texts(store, store.create("s1", "/home/me").session_id, "one")
+        SqliteStore(path).close()
+        with StoreProcess(path) as process:
+            assert process.call("open")
+        assert path.with_name("sessions.db-wal").exists(), "the other process has removed the log in use"
+        append_texts(store, "s1", "two")
+    with SqliteStore(path) as store:
+        assert logged_texts(store, "s1") == ["one", "two"]
+
+
 def test_title_and_archive_change_while_another_process_writes(path: Path) -> None:
     with SqliteStore(path) as store, StoreProcess(path) as process:
         store.create("s1", "/home/me")

@@ -18,7 +18,7 @@ from accord.frontend.known_agents import BUILT_IN
 from accord.frontend.recording import NAME as RECORDINGS
 from accord.frontend.session_choice import same_directory
 from accord.paths import data_dir
-from accord.private_files import private_file, private_folder
+from accord.private_files import create_private_file, private_folder
 from accord.safe_text import clean_text
 from accord.schema import AgentMessageChunk, TextContent, UserMessageChunk
 from accord.session import Event, MessageChanged, ToolCallChanged, TurnStarted
@@ -97,7 +97,7 @@ class SessionSearch:
         self._path = data_dir() / INDEX_NAME if path is None else path
         try:
             private_folder(self._path.parent)
-            private_file(self._path)
+            create_private_file(self._path)
             self._connection = sqlite3.connect(self._path, timeout=10, isolation_level=None)
             self._prepare()
         except (OSError, sqlite3.Error) as error:

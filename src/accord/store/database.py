@@ -22,7 +22,7 @@ import msgspec
 from accord.errors import StoreError, UsageError
 from accord.file_format import newer_format
 from accord.paths import HOME_VARIABLE, data_dir
-from accord.private_files import private_file, private_folder
+from accord.private_files import create_private_file, private_folder
 
 # A migration is a tuple of statements. The version of a file is the number of migrations it has had.
 #
@@ -145,12 +145,17 @@ def _back_up(connection: Connection, version: int) -> None:
 
 T = TypeVar("T")
 
-_MAGIC: Final = b"SQLite format 3\x00"
+_SMALLEST_FILE: Final = 512
+"""SQLite takes a file of one byte for an empty database. Its smallest page has this size."""
 _AUTOCHECKPOINT_PAGES: Final = 4_000  # SQLite itself checkpoints a write-ahead log of this size
 
 
 class Database:
-    """One connection to a store file. Every failure is raised as a StoreError of one line."""
+    """One connection to a store file. Every failure is raised as a StoreError of one line.
+
+    Never open the file itself while a process has a connection to it: closing a descriptor releases the locks
+    that SQLite holds in this process, and the last other process then deletes the write-ahead log.
+    """
 
     def __init__(self, path: Path, *, durable: bool = False, busy_seconds: float = 5.0) -> None:
         self.path: Path = path.absolute()
@@ -161,12 +166,9 @@ class Database:
         with self.translate_errors():
             if self.path.parent == data_dir() or not self.path.parent.exists():
                 private_folder(self.path.parent)
-            if not self.path.exists():
-                private_file(self.path)
-            if self.path.is_file():  # for anything else SQLite raises the better error
-                with self.path.open("rb") as file:
-                    if file.read(len(_MAGIC)) not in (b"", _MAGIC):
-                        raise StoreError(_MESSAGES[sqlite3.SQLITE_NOTADB].format(path=self.path))
+            create_private_file(self.path)
+            if 0 < self.path.stat().st_size < _SMALLEST_FILE and self.path.is_file():
+                raise StoreError(_MESSAGES[sqlite3.SQLITE_NOTADB].format(path=self.path))
             self.connection: Connection = sqlite3.connect(
                 self.path, timeout=busy_seconds, isolation_level=None
             )
