@@ -27,6 +27,7 @@ def home(harness: AgentHarness, monkeypatch: pytest.MonkeyPatch) -> Path:
 HELPER = """
 import asyncio, os, sys
 from accord.agent import Agent
+from accord.errors import AuthRequired
 from accord.schema import Cost, Usage, UsageUpdate, PromptResponse
 
 agent = Agent("helper")
@@ -221,6 +222,10 @@ async def test_an_untrusted_entry_of_a_project_does_not_count(harness: AgentHarn
     [
         ("os._exit(3)", "The agent helper stopped: "),
         ("raise SystemExit", "The agent helper stopped: "),
+        (
+            "raise AuthRequired('Not signed in')",
+            "Not signed in; sign in to it first: accord agents login helper",
+        ),
         ("return 'refusal'", "The agent stopped before it was done: refusal."),
         ("pass", "The agent ended without an answer, after 0 tool calls."),
         ("await turn.say('x' * 3_000_000)", "characters, 0 lines left out here"),

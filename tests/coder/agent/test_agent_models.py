@@ -186,7 +186,15 @@ async def test_a_loaded_session_continues_that_of_the_agent(harness: AgentHarnes
 
 @pytest.mark.parametrize(
     ("code", "reason"),
-    [("os._exit(3)", "acp:helper: "), ("raise ValueError('oops')", "acp:helper: "), ("return 'refusal'", "")],
+    [
+        ("os._exit(3)", "acp:helper: "),
+        ("raise ValueError('oops')", "acp:helper: "),
+        (
+            "raise AuthRequired('Not signed in')",
+            "acp:helper: Not signed in; sign in to it first: accord agents",
+        ),
+        ("return 'refusal'", ""),
+    ],
 )
 async def test_an_agent_that_fails_is_one_line_and_the_session_goes_on(
     harness: AgentHarness, code: str, reason: str

@@ -176,7 +176,7 @@ async def test_a_question_of_a_background_agent_reaches_the_user(harness: AgentH
     async with harness.client(model=model, capabilities={}) as client:
         turns = TurnDriver(client, await client.new_session(harness.cwd))
         await turns.run()
-    assert [question["toolCall"]["title"] for question in turns.asked] == ["Sub-agent: Write b.txt"]
+    assert [question["toolCall"]["title"] for question in turns.asked] == ["Sub-agent agent-1: Write b.txt"]
     assert (harness.project / "b.txt").read_text() == "hi"
 
 

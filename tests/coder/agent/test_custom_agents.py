@@ -91,7 +91,7 @@ async def test_the_mode_of_an_agent_restricts_its_acts_and_nothing_else(harness:
     model = ScriptedModel([delegate(agent="reviewer")], [write], ["Tried."], [write], ["ok"])
     async with harness.client(model=model, mode="full-access") as client:
         question = await answered(client, await client.new_session(harness.cwd), "go", "reject_once")
-        assert question["toolCall"]["title"].startswith("Sub-agent: ")
+        assert question["toolCall"]["title"].startswith("Sub-agent reviewer: ")
     assert results(model.requests[2])[0].startswith("Permission denied.")
     assert (harness.project / "made").exists(), "the session itself still has full access"
 
@@ -102,7 +102,7 @@ async def test_an_agent_cannot_widen_the_mode_of_the_session(harness: AgentHarne
     model = ScriptedModel([delegate(agent="bold")], [use("bash", command="touch made")], ["No."], ["ok"])
     async with harness.client(model=model, mode="ask") as client:
         question = await answered(client, await client.new_session(harness.cwd), "go", "reject_once")
-    assert question["toolCall"]["title"].startswith("Sub-agent: ")
+    assert question["toolCall"]["title"].startswith("Sub-agent bold: ")
     assert results(model.requests[2])[0].startswith("Permission denied.")
     assert not (harness.project / "made").exists()
 
@@ -266,6 +266,7 @@ async def test_files_that_cannot_be_used_are_named_with_the_reason(harness: Agen
     own_agent(harness, "off", REVIEWER.replace("mode: ask", "disable: true"))
     own_agent(harness, "huge", REVIEWER + "x" * 70_000)
     own_agent(harness, "opus", REVIEWER.replace("mode: ask", "model: opus"))
+    own_agent(harness, "checked", REVIEWER.replace("mode: ask", "hooks:\n  PreToolUse: []"))
     trusted(put(harness.project / ".opencode" / "agent", "opus", REVIEWER))
     async with harness.client(["ok"]) as client:
         session = await client.new_session(harness.cwd)
@@ -278,6 +279,7 @@ async def test_files_that_cannot_be_used_are_named_with_the_reason(harness: Agen
         "off.md": "its header disables it",
         "huge.md": "more than 65,536 bytes",
         "agents/opus.md": "has no version",
+        "checked.md": "its `hooks` are not used",
     }.items():
         assert any(name in line and reason in line for line in told.splitlines()), (name, told)
     assert "has the same name and is nearer" in told

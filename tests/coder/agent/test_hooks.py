@@ -223,6 +223,27 @@ async def test_permission_hook_denies_before_the_user_is_asked(harness: AgentHar
     assert "not on Fridays" in told(model)
 
 
+async def test_a_slow_notification_delays_no_question(harness: AgentHarness) -> None:
+    user_hooks(harness, Notification="sleep 600")
+    async with harness.client([use("bash", command="touch made")], mode="ask") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        choose(client, await client.asked("session/request_permission"), "allow_once")
+        await client.turn_of(prompt)
+    assert (harness.project / "made").exists()
+
+
+async def test_half_of_a_character_reaches_hooks(harness: AgentHarness) -> None:
+    check = (
+        "print(ascii(event['last_assistant_message']), file=sys.stderr)\n"
+        "sys.exit(0 if event['stop_hook_active'] else 2)"
+    )
+    user_hooks(harness, Stop=hook(harness, "check", check))
+    model = ScriptedModel(["half \ud83d"])
+    async with harness.client(model=model) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "half \\\\ud83d" in told(model)
+
+
 async def test_hooks_know_which_subagent_acts(harness: AgentHarness) -> None:
     agents = harness.home / "config" / "agents"
     agents.mkdir(parents=True)

@@ -9,6 +9,8 @@ from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, 
 
 from accord.coder.model_history import ToolResult, text_of
 from accord.coder.models import ModelError, ModelRequest
+from accord.coder.turn.subagent_steps import SubagentSteps
+from accord.schema.content import Content, TextContent
 from accord.testing import FakeClock
 
 NO_CAPABILITIES: dict[str, Any] = {}
@@ -183,6 +185,18 @@ async def test_long_step_list_is_shortened(harness: AgentHarness) -> None:
     lines = texts(turns.merged_call("agent"))[0].splitlines()
     assert len(lines) == 23
     assert lines[1] == "(10 earlier)"
+
+
+def test_steps_that_never_end_are_not_all_shown() -> None:
+    steps = SubagentSteps()
+    for number in range(500):
+        steps.add_call(f"step {number}")
+    [block] = steps.content()
+    assert isinstance(block, Content)
+    assert isinstance(block.content, TextContent)
+    lines = block.content.text.splitlines()
+    assert len(lines) == 63
+    assert lines[1] == "(440 earlier)"
 
 
 async def test_writes_of_a_subagent_are_calls_of_the_session(harness: AgentHarness) -> None:

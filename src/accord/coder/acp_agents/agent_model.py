@@ -11,7 +11,7 @@ from accord.agent.tool_call_scope import ToolCallScope
 from accord.client.client_events import ClientEvent
 from accord.client.client_session import ClientSession
 from accord.client.prompt_turn import turn_result
-from accord.coder.acp_agents.agent_pool import ASKING_MODES, AgentPool
+from accord.coder.acp_agents.agent_pool import ASKING_MODES, AgentPool, failure_of
 from accord.coder.acp_agents.delegated_task import request_usage
 from accord.coder.acp_agents.session_consent import SessionConsent
 from accord.coder.bounded_text import truncate, wrap_in_tag
@@ -95,11 +95,8 @@ class AgentModel:
                     blocks.insert(0, TextContent(f"{text}\nGo on from there."))
             await self._align_mode(self._remote)
             return self._remote, blocks
-        except AuthRequired as error:
-            advice = f"sign in to it first: accord agents login {shown}"
-            raise ModelError("other", f"acp:{shown}: {one_line(error.message, 300)}; {advice}") from None
         except AccordError as error:
-            raise ModelError("other", f"acp:{shown}: {one_line(str(error), 500)}") from None
+            raise ModelError("other", f"acp:{shown}: {failure_of(self.name, error)}") from None
 
     async def _load(self, turn: "Turn") -> ClientSession | None:
         """The session that the agent had for ours, if it can load it."""
@@ -153,7 +150,7 @@ class AgentModel:
             if not isinstance(error, AccordError):
                 raise error
             self._session.history.add(assistant_message(f"(It broke off: {one_line(str(error), 300)})"))
-            raise ModelError("other", f"acp:{one_line(self.name, 60)}: {one_line(str(error), 500)}")
+            raise ModelError("other", f"acp:{one_line(self.name, 60)}: {failure_of(self.name, error)}")
         if self._ended is None:
             return "cancelled"
         text = turn_result(remote.state, self._ended).text

@@ -12,7 +12,7 @@ from accord.client.handlers import ClientHandlers
 from accord.client.permissions import PermissionChoice, PermissionRequest, reject_all
 from accord.client.remote_agent import RemoteAgent
 from accord.clock import within
-from accord.errors import AccordError
+from accord.errors import AccordError, AuthRequired
 from accord.frontend.agent_config import ConfiguredAgent, leave_out, load
 from accord.frontend.agent_config.configured_agents import ConfiguredAgents
 from accord.frontend.consent import Consent, permission_workspace
@@ -148,6 +148,14 @@ class AgentPool:
         if consent is None:  # before the session is open
             consent = Consent(Policy(Rules(default="none")), None, _LOG.info)
         return permission_workspace(consent)(session)
+
+
+def failure_of(name: str, error: AccordError) -> str:
+    """Why an agent could not work, on one line, with what the user can do about it."""
+    if isinstance(error, AuthRequired):
+        login = f"accord agents login {one_line(name, 60)}"
+        return f"{one_line(error.message, 300)}; sign in to it first: {login}"
+    return one_line(str(error), 500)
 
 
 async def _leave_bypass_mode(session: ClientSession) -> None:

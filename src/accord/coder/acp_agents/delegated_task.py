@@ -9,7 +9,7 @@ from accord.agent.session_updates import Subagent
 from accord.client.client_events import ClientEvent
 from accord.client.client_session import ClientSession
 from accord.client.prompt_turn import turn_result
-from accord.coder.acp_agents.agent_pool import AgentPool
+from accord.coder.acp_agents.agent_pool import AgentPool, failure_of
 from accord.coder.acp_agents.session_consent import SessionConsent
 from accord.coder.bounded_text import truncate, wrap_in_tag
 from accord.coder.model_history import TextPart
@@ -67,7 +67,9 @@ class DelegatedTask:
             try:
                 remote = await self._pool.open(self._name, self._consent)
             except AccordError as error:
-                raise ToolFailure(f"the agent {shown} cannot be used: {one_line(str(error), 500)}") from None
+                raise ToolFailure(
+                    f"the agent {shown} cannot be used: {failure_of(self._name, error)}"
+                ) from None
             child = self._turn.subagent(f"{shown}: {task.title}", cancel=remote.cancel)
             await child.add_message(task.prompt)
             try:
@@ -94,10 +96,9 @@ class DelegatedTask:
         error = None if turn.cancelled() else turn.exception()
         if error is not None and not isinstance(error, AccordError):
             raise error
-        problem = (
-            f"The agent {one_line(self._name, 60)} stopped: {one_line(str(error), 500)}" if error else ""
-        )
+        problem = ""
         if error is not None:
+            problem = f"The agent {one_line(self._name, 60)} stopped: {failure_of(self._name, error)}"
             await child.set_failed(error if isinstance(error, RpcError) else InternalError(problem))
             return self._outcome(remote, "error", problem, context)
         reason = self._ended.raw_reason if self._ended is not None else "error"

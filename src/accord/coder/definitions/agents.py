@@ -40,6 +40,8 @@ _CLAUDE_MODES: Final[Mapping[str, Mode | None]] = {
 }
 _NO_TOOL_NAME: Final = re.compile(r"[\[\]{}&!|>\"'`]")
 """Characters of a list that could not be read: what a file denies must not be lost."""
+_UNUSED_KEYS: Final = ("hooks", "mcpServers", "skills")
+"""Keys of Claude Code without which an agent may do something else than its author expects."""
 _USES: Final = ("subagent", "primary", "all")
 _OTHER_TOOL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "edit_file": ("Edit", "MultiEdit", "NotebookEdit", "edit", "patch", "apply_patch"),
@@ -138,6 +140,7 @@ def parse_agent(file: DefinitionFile) -> AgentDefinition:
     remarks: list[str] = []
     if content.problem:
         remarks.append(unreadable_header(content.problem))
+    remarks += [f"its `{key}` are not used" for key in _UNUSED_KEYS if content.values.get(key.casefold())]
     mode, use = _modes(content, remarks)
     tools, mode = _tools(content, mode, remarks)
     model = _model(content, remarks)

@@ -1,6 +1,7 @@
 """Runs one hook and reads its answer: exit code, stderr, and the JSON on stdout."""
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -97,7 +98,10 @@ async def run_hook(
     seconds = hook.timeout or _EVENT_SECONDS.get(hook.event, _DEFAULT_SECONDS)
     if hook.event == "SessionEnd":
         seconds = min(seconds, _END_SECONDS)
-    data = msgspec.json.encode(payload)
+    try:
+        data = msgspec.json.encode(payload)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        data = json.dumps(payload).encode()
     try:
         result = await run_helper(
             command, data, cwd=cwd, env=env, seconds=seconds, limit=MAX_OUTPUT_BYTES, clock=clock

@@ -8,7 +8,7 @@ import asyncio
 import copy
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -140,14 +140,14 @@ class SessionHooks:
         return CallVerdict(None, ask_reason, arguments, answer.context)
 
     async def permission_asked(self, tool: Tool, call: PreparedCall) -> str | None:
-        """Run PermissionRequest and Notification hooks. Returns why the call is denied, if it is."""
+        """Run PermissionRequest hooks, and start those of Notification. Returns why the call is denied."""
         names, sent = _names(tool), _tool_input(tool, call)
         fields = {"tool_name": names[-1], "tool_input": sent}
         answer = await self._run("PermissionRequest", names, fields, sent)
         if answer.block is not None or answer.permission == "deny" or answer.stop is not None:
             return answer.block or answer.reason or answer.stop or "a hook denied it"
         message = {"message": f"Permission needed: {call.title}", "notification_type": "permission_prompt"}
-        await self._run("Notification", ("permission_prompt",), message)
+        self._keep(self._run("Notification", ("permission_prompt",), message))  # the question does not wait
         return None
 
     async def after_call(
@@ -262,9 +262,7 @@ class SessionHooks:
             waited = [group.create_task(self._start(hook, payload)) for hook in due if not hook.runs_beside]
             for hook in due:
                 if hook.runs_beside:
-                    task = asyncio.create_task(self._start(hook, payload))
-                    self._beside.add(task)
-                    task.add_done_callback(self._beside.discard)
+                    self._keep(self._start(hook, payload))
         answers = [task.result() for task in waited]
         for answer in answers:
             for text in filter(None, (answer.message, answer.failure)):
@@ -275,6 +273,12 @@ class SessionHooks:
         if combined.stop is not None:
             self._stop_reasons.append(combined.stop)
         return combined
+
+    def _keep(self, work: Coroutine[Any, Any, HookAnswer]) -> None:
+        """Run hooks beside the session, which ends them."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     async def _start(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
         environment = self._environment

@@ -111,6 +111,8 @@ class Delegation:
     """The name of a custom agent, or of another agent of `acp.json`."""
     background: bool = False
     """Whether the model goes on meanwhile."""
+    id: str = ""
+    """The name of the task while it runs in the background."""
 
 
 AskUser: TypeAlias = Callable[[UserQuestion], Awaitable[str | None]]

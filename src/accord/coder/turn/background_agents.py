@@ -7,6 +7,7 @@ reach the user, and their cost counts in the limits of the turn.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from accord.coder.bounded_text import wrap_in_tag
@@ -82,7 +83,7 @@ class BackgroundAgents:
             raise ToolFailure(f"{MAX_RUNNING} sub-agents run already", "wait for one of them, or stop it")
         agent = BackgroundAgent(f"agent-{len(self._agents) + 1}", task.title)
         self._agents[agent.id] = agent
-        agent.task = asyncio.create_task(self._run(agent, task, run))
+        agent.task = asyncio.create_task(self._run(agent, replace(task, id=agent.id), run))
         return agent
 
     async def wait(self) -> bool:

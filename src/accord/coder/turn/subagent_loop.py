@@ -64,11 +64,15 @@ class SubagentCall:
     call of the session: the client then shows the change and knows the call that it is asked about.
     """
 
-    def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps, call: ToolCall) -> None:
+    def __init__(
+        self, turn: Turn, child: Subagent, steps: SubagentSteps, call: ToolCall, sender: str
+    ) -> None:
+        """`sender` begins the titles that the session shows."""
         self._turn = turn
         self._child = child
         self._steps = steps
         self._call = call
+        self._sender = sender
         self._status: ToolCallStatus = "pending"
         self._entered = False
         self._step: SubagentStep | None = None
@@ -170,7 +174,7 @@ class SubagentCall:
         """Change the title."""
         self._call = replace_fields(self._call, title=title)
         if self._scope is not None:
-            await self._scope.title(_subagent_title(title))
+            await self._scope.title(f"{self._sender}: {title}")
         if self._step is not None:
             self._step.title = title
         await self._update(title=title)
@@ -182,7 +186,7 @@ class SubagentCall:
         if self._scope is None:
             call = self._call
             self._scope = self._turn.tool_call(
-                _subagent_title(call.title),
+                f"{self._sender}: {call.title}",
                 kind=call.kind or None,
                 name=call.name or None,
                 locations=call.locations or (),
@@ -217,10 +221,6 @@ class SubagentCall:
             self._steps.set_state(self._step, state)
 
 
-def _subagent_title(title: str) -> str:
-    return f"Sub-agent: {title}"
-
-
 def _without_terminals(content: Iterable[ToolCallContent]) -> list[ToolCallContent]:
     """Without terminals: they belong to the session, and its child session does not know them."""
     return [item for item in content if not isinstance(item, Terminal)]
@@ -233,10 +233,12 @@ class SubagentOutput:
     Intermediate text goes to the child session only. The last text is the result of the task.
     """
 
-    def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps) -> None:
+    def __init__(self, turn: Turn, child: Subagent, steps: SubagentSteps, sender: str) -> None:
+        """`sender` is the sub-agent's name in questions to the user."""
         self._turn = turn
         self._child = child
         self._steps = steps
+        self._sender = sender
         self._message_kind: type[AgentMessageChunk | AgentThoughtChunk] | None = None
         self._message_id = ""
 
@@ -279,7 +281,7 @@ class SubagentOutput:
             raw_input=raw_input,
             name=UNSET if name is None else name,
         )
-        return SubagentCall(self._turn, self._child, self._steps, call)
+        return SubagentCall(self._turn, self._child, self._steps, call, self._sender)
 
     async def _send(self, kind: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
         if not self._child.shown:
@@ -376,7 +378,7 @@ class TaskDelegate:
                 raise
             rules += [f"[hook] {text}"] if text else []
         loop = runtime.agent_loop(
-            SubagentOutput(self._turn, child, steps),
+            SubagentOutput(self._turn, child, steps, _sender(task)),
             model,
             ModelHistory(messages=[*map(note_message, rules), user_message(task.prompt)]),
             context,
@@ -431,6 +433,12 @@ class _StoppableLoop:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
         return "cancelled" if task.cancelled() else task.result()
+
+
+def _sender(task: Delegation) -> str:
+    """How questions to the user name the sub-agent of a task."""
+    names = (task.agent or "", f"({task.id})" if task.id and task.agent else task.id)
+    return " ".join(("Sub-agent", *filter(None, names)))
 
 
 async def _recorded(loop: AgentLoop, agent: AgentDefinition | None, session_id: str) -> StopReason:

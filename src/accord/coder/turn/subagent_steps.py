@@ -16,6 +16,8 @@ StepState: TypeAlias = Literal["running", "asking", "done", "failed", "note"]
 
 SHOWN_STEPS: Final = 20
 """The number of latest steps that are shown."""
+_RUNNING_STEPS: Final = 60
+"""The same with earlier steps that still run."""
 _TITLE_LIMIT: Final = 150
 _MARKS: Final[dict[StepState, str]] = {"running": "…", "asking": "?", "done": "✓", "failed": "✗", "note": "!"}
 
@@ -56,10 +58,11 @@ class SubagentSteps:
     def _add(self, step: SubagentStep) -> SubagentStep:
         self._count += 1
         self._latest.append(step)
-        # Running steps stay in the list.
-        ended = [old for old in self._latest if old.state not in ("running", "asking")]
-        if len(self._latest) > SHOWN_STEPS and ended:
-            self._latest.remove(ended[0])
+        if len(self._latest) > SHOWN_STEPS:
+            ended = (old for old in self._latest if old.state not in ("running", "asking"))
+            oldest = self._latest[0] if len(self._latest) > _RUNNING_STEPS else None
+            if (left_out := next(ended, oldest)) is not None:
+                self._latest.remove(left_out)
         self.changed.set()
         return step
 
