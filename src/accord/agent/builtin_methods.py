@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from accord.agent.agent_session import AgentSessionCore, OpeningRequest
 from accord.agent.capabilities import advertise, check_prompt, check_session_request, unknown_session
-from accord.agent.client import LOG, Client, ClientPeer
+from accord.agent.client import LOG, Client, ClientPeer, check_valid
 from accord.agent.decorators import AgentHandlers, ClientRequest
 from accord.agent.session_updates import new_session_id
 from accord.agent.turn import TurnTask
@@ -125,6 +125,7 @@ class BuiltinMethods:
             session.session.id = result.session_id
         session_id = session.session.id  # the handler may have set another one
         response = _session_response(session, result)
+        check_valid(response)
         previous = self.sessions.get(session_id)
         # Before the next `await`: messages behind this request must find the session.
         self.sessions[session_id] = session
@@ -234,6 +235,7 @@ class BuiltinMethods:
         handler = self._handlers.overrides.get("session/list") or self._handlers.hooks["session/list"]
         result = await self.call_handler(handler, params, self.client_request(call))
         response = result if isinstance(result, ListSessionsResponse) else ListSessionsResponse([*result])
+        check_valid(response)
         for info in response.sessions:
             if info.title is None:
                 info.title = UNSET  # some clients fail on a title that is null

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
-from accord.schema.codec import parse_json
+from accord.schema.codec import Mismatch, decode_strict, encode, parse_json
 from accord.schema.initialize import ClientCapabilities, Implementation
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import check_extension_name, request
@@ -222,6 +222,7 @@ class ClientPeer:
 
     def call(self, method: str, params: Any, *, key: Hashable, read: Any = None) -> Coroutine[Any, Any, Any]:
         """Call a method of the client. Without a reader, the result has the type of the method table."""
+        check_valid(params)
         read = read or self._result_readers.get(method)
         if read is None:
             known = request("client", method)
@@ -240,6 +241,17 @@ class ClientPeer:
     def _task_failed(self, error: BaseException) -> None:
         if self.connection.end is None or not isinstance(error, ConnectionClosed):
             LOG.error("a task of the agent failed", exc_info=error)
+
+
+def check_valid(message: object) -> None:
+    """Raise UsageError for a message that breaks the schema, such as a number in the place of a text."""
+    try:
+        decode_strict(type(message), encode(message))
+    except Mismatch as error:
+        place = error.path.removeprefix("$").removeprefix(".") or "it"
+        raise UsageError(f"cannot send {type(message).__name__}: {place}: {error.reason}") from None
+    except TypeError as error:
+        raise UsageError(f"cannot send {type(message).__name__}: not JSON ({error})") from None
 
 
 def run_callback(callback: Callable[[], object]) -> None:

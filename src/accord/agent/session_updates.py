@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 from msgspec import UNSET
 
-from accord.agent.client import Client
+from accord.agent.client import Client, check_valid
 from accord.agent.session_options import SessionOptions
 from accord.errors import NotOffered, RpcError, UsageError
 from accord.schema.base import Error
@@ -200,6 +200,8 @@ def plan_entry(step: Step) -> PlanEntry:
             entry = PlanEntry(text, "medium", status)
         case (text, status, priority):
             entry = PlanEntry(text, priority, status)
+        case _:
+            raise UsageError(f"cannot show {step!r} as a step; pass a text, a tuple or a PlanEntry")
     check_known("plan status", entry.status, get_args(PlanEntryStatus))
     check_known("plan priority", entry.priority, get_args(PlanEntryPriority))
     return entry
@@ -285,7 +287,8 @@ def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions)
     if requirement is not None and not requirement[1](client):
         raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{requirement[0]}`")
     if isinstance(update, ConfigOptionUpdate):
-        return ConfigOptionUpdate(options.for_client(update.config_options), meta=update.meta)
+        update = ConfigOptionUpdate(options.for_client(update.config_options), meta=update.meta)
+    check_valid(update)
     return update
 
 

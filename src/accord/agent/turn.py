@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from msgspec import UNSET
 
 from accord.agent.agent_session import AgentSession, AgentSessionCore, Command
-from accord.agent.client import LOG, ClientPeer, SessionClient
+from accord.agent.client import LOG, ClientPeer, SessionClient, check_valid
 from accord.agent.session_updates import Compaction, PlanReporter, Step, Subagent, content_block, plan_entry
 from accord.agent.tool_call_scope import (
     ALLOW_OR_REJECT,
@@ -612,4 +612,6 @@ def _response(result: HandlerResult) -> PromptResponse:
         problem += f"; use None or one of {', '.join(_STOP_REASONS)}"
         LOG.error(problem)
         raise InternalError(data=problem)
+    if response is result:
+        check_valid(response)
     return response
