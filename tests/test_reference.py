@@ -21,6 +21,7 @@ from tools.public_api import MODULES, home_of, public_names
 from tools.site_nav import nav_pages
 
 import accord
+from accord.coder.user_config import KEYS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -36,6 +37,11 @@ def test_the_configuration_reference_is_current() -> None:
 def test_every_setting_has_a_meaning() -> None:
     rows = re.findall(r"^\| `(\w+)` \|.*\| *\|$", configuration_reference.page(), re.MULTILINE)
     assert rows == []
+
+
+def test_the_configuration_reference_has_every_key_of_the_coding_agent() -> None:
+    page = configuration_reference.PAGE.read_text("utf-8")
+    assert [key for key in KEYS if f"\n### [{key}" not in page and f"\n| `{key}` |" not in page] == []
 
 
 def test_the_command_reference_is_current() -> None:

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from accord.cli.serve_command import ServeSettings
+from accord.cluster.settings import ClusterSettings, LeaseTimes
+from accord.coder.hooks.hook_config import EVENTS, HookGroup, HookHandler
 from accord.coder.lsp.server_table import LspConfig, LspServerConfig
 from accord.coder.permissions.permission_settings import PermissionSettings, SandboxSettings
 from accord.coder.user_config import (
@@ -19,6 +21,7 @@ from accord.coder.user_config import (
     ModelFacts,
     ModelsConfig,
     RequestConfig,
+    SessionConfig,
     TurnConfig,
     WebConfig,
 )
@@ -87,12 +90,16 @@ def type_text(kind: msgspec.inspect.Type) -> str:
             return f"list of {type_text(item)}"
         case msgspec.inspect.VarTupleType(item_type=item) | msgspec.inspect.ListType(item_type=item):
             return f"list of {type_text(item).replace(' or ', 's or ')}s"
-        case msgspec.inspect.DictType(value_type=value):
-            return f"table of {type_text(value)}s"
-        case msgspec.inspect.StructType(cls=cls):
-            return cls.__name__.removesuffix("Config").removesuffix("Settings").lower()
+        case msgspec.inspect.DictType(value_type=msgspec.inspect.StrType()):
+            return "object of texts"
+        case msgspec.inspect.StructType() if kind.cls is Rule:
+            return "rule"
+        case msgspec.inspect.StructType() | msgspec.inspect.DictType():
+            return "object"
         case msgspec.inspect.IntType(ge=low, le=high):
             return f"integer{_range(low, high)}"
+        case msgspec.inspect.AnyType():
+            return "object"
         case msgspec.inspect.FloatType(gt=above, ge=low, le=high):
             return f"number above {above:g}" if above is not None else f"number{_range(low, high)}"
         case _:
@@ -172,13 +179,53 @@ def config_toml() -> list[str]:
     lines += section('[models."PROVIDER:NAME"]', ModelFacts)
     lines += section("[requests]", RequestConfig)
     lines += section("[turn]", TurnConfig)
+    lines += section("[session]", SessionConfig)
     lines += section("[permissions]", Rules, leave_out=("source",))
     lines += section("A rule of [permissions]", Rule)
     lines += section("[sandbox]", SandboxSettings)
     lines += section("[web]", WebConfig)
     lines += section("[mcp]", McpConfig)
+    lines += mcp_servers()
+    lines += hooks()
     lines += section("[lsp]", LspConfig, leave_out=("servers",))
     return lines + section("[lsp.servers.NAME]", LspServerConfig)
+
+
+def mcp_servers() -> list[str]:
+    """Return the section of the user's own MCP servers."""
+    server = cast("dict[str, Any]", json.loads(SCHEMA.read_text("utf-8")))["$defs"]
+    lines = [
+        "### [mcp.NAME]",
+        "",
+        "An MCP server of yours. `mcp.json` has the same keys, see [MCP](mcp.md).",
+        "",
+    ]
+    members = {key: value for key, value in server["mcpServer"]["properties"].items() if key != "name"}
+    lines += schema_table(members, server)
+    return [*lines, "| `enabled` | `true` or `false` | Whether the server is used. |", ""]
+
+
+def hooks() -> list[str]:
+    """Return the sections of hooks."""
+    events = ", ".join(f"`{event}`" for event in EVENTS)
+    lines = [
+        "### [hooks]",
+        "",
+        "Commands of yours at events of a session. `hooks.json` has the same keys, see [hooks](hooks.md).",
+        "",
+        *TABLE,
+        row(
+            "format",
+            "`true` or `false`",
+            "`false`",
+            "Format files after the agent has edited them; only here.",
+        ),
+        row("disableAllHooks", "`true` or `false`", "`false`", "Switch all hooks off."),
+        row("EVENT", "list of objects", "", f"What runs at this event: one of {events}."),
+        "",
+    ]
+    lines += section("[[hooks.EVENT]]", HookGroup)
+    return lines + section("An entry of hooks", HookHandler)
 
 
 def acp_json() -> list[str]:
@@ -244,7 +291,7 @@ def chat_json() -> list[str]:
         words = "; ".join(f"`{value}`: {text}" for value, text in setting.values.items())
         meaning = f"{setting.help}. {words}".strip()
         lines.append(row(setting.key, kind, default_text(getattr(defaults, setting.name)), meaning))
-    lines.append(row("keys", "table of texts", "", field_docs(ChatSettings)["keys"]))
+    lines.append(row("keys", "object of texts", "", field_docs(ChatSettings)["keys"]))
     return [*lines, ""]
 
 
@@ -255,6 +302,8 @@ def page() -> str:
     serve += section("notifications", NotificationSettings)
     serve += section("notifications.ntfy", NtfySettings)
     serve += section("notifications.webhooks", WebhookSettings)
+    serve += section("cluster", ClusterSettings)
+    serve += section("cluster.times", LeaseTimes)
     return "\n".join([HEAD, *config_toml(), *acp_json(), *serve, *chat_json()]).rstrip() + "\n"
 
 

@@ -101,11 +101,11 @@ class ServeSettings(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     stop_wait: Seconds = 30.0
     """Seconds that running turns get at the end."""
     limits: GatewayLimits = GatewayLimits()
-    """See below."""
+    """The [limits](#limits) of clients, sessions and memory."""
     notifications: NotificationSettings = NotificationSettings()
-    """How users are told that a session waits for them, see [notifications](notifications.md)."""
+    """How users are told that sessions wait: [settings](#notifications), [guide](notifications.md)."""
     cluster: dict[str, Any] | None = None
-    """Keeps the sessions in NATS JetStream, see [cluster](cluster.md)."""
+    """Keeps the sessions in NATS JetStream: [settings](#cluster), [guide](cluster.md)."""
 
 
 def settings_file() -> Path:

@@ -62,15 +62,19 @@ class ClusterSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     credentials: str | None = None
     """A `.creds` file. It needs `pip install nats-py[nkeys]`."""
     user: str | None = None
+    """The name of this node's user at the NATS servers."""
     password_file: str | None = None
     """The file with the password of `user`."""
     tls_ca: str | None = None
+    """A PEM file: the authority of the servers; by default those of the system."""
     tls_cert: str | None = None
+    """A PEM file: the certificate of this node, for servers that want one."""
     tls_key: str | None = None
-    """PEM files."""
+    """A PEM file: the key of this certificate."""
     insecure: bool = False
     """Allow servers on other machines without TLS."""
     times: LeaseTimes = LeaseTimes()
+    """The [times](#clustertimes) of a lease."""
     volumes: dict[NodeName, str] = {}
     """Folders that several nodes have at the same path, by the name of the volume."""
     homes: dict[str, NodeName] = {}

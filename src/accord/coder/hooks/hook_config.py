@@ -62,22 +62,34 @@ MORE_TOOL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {"agent": ("Agent",)}
 """Other names of Claude Code that a matcher may use."""
 
 
-class _Handler(Struct, frozen=True):
-    """One entry of `hooks`. Unknown members are ignored: other programs add their own."""
+class HookHandler(Struct, frozen=True):
+    """An entry of `hooks`. Unknown keys are ignored: other programs add their own."""
 
     type: str = "command"
+    """Only `command` runs."""
     command: str = ""
+    """A shell line; with `args` a program that is started without a shell."""
     args: tuple[str, ...] | None = None
+    """The arguments of the program."""
     timeout: Annotated[float, Meta(gt=0)] | None = None
+    """Seconds, 3600 at most. Default: 600; 30 for prompts and the start of a session or sub-agent."""
     condition: str | None = msgspec.field(default=None, name="if")
+    """A rule such as `Bash(git *)`: the hook runs only for calls that fit."""
     on_failure: Literal["continue", "block"] = msgspec.field(default="continue", name="onFailure")
+    """`block`: a hook that fails blocks the action."""
     runs_beside: bool = msgspec.field(default=False, name="async")
+    """Whether it runs beside the session; its answer is ignored."""
     once: bool = False
+    """Whether it runs once per session."""
 
 
-class _Group(Struct, frozen=True):
+class HookGroup(Struct, frozen=True):
+    """An entry of an event: which calls it is for, and what runs."""
+
     hooks: list[Any]
+    """The commands, see below."""
     matcher: str = ""
+    """Names, separated by `|`; with other characters a regular expression. Empty matches all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +183,7 @@ class HookSet:
 
     def _add_group(self, event: Event, value: Any, source: str, key: str) -> None:
         try:
-            group = msgspec.convert(value, _Group)
+            group = msgspec.convert(value, HookGroup)
             if not _NAME_LIST.fullmatch(group.matcher):
                 re.compile(group.matcher if group.matcher != "*" else "")
         except re.error as error:
@@ -182,7 +194,7 @@ class HookSet:
             return
         for item in group.hooks:
             try:
-                handler = msgspec.convert(item, _Handler)
+                handler = msgspec.convert(item, HookHandler)
             except msgspec.ValidationError as error:
                 self._report(f"{source}: {key}: {error}")
                 continue
@@ -200,7 +212,7 @@ class HookSet:
         self.problems.append(one_line(problem, 500))
 
 
-def _hook(event: Event, matcher: str, handler: _Handler, source: str) -> Hook:
+def _hook(event: Event, matcher: str, handler: HookHandler, source: str) -> Hook:
     return Hook(
         event=event,
         matcher=matcher,
