@@ -17,7 +17,7 @@ from tools import (
     schema_examples,
     site_check,
 )
-from tools.public_api import MODULES, home_of, public_names
+from tools.public_api import MODULES, home_of, public_names, text_below
 from tools.site_nav import nav_pages
 
 import accord
@@ -78,19 +78,6 @@ def test_every_public_name_has_a_docstring(module: str) -> None:
 
 def own_doc(value: object) -> str | None:
     return inspect.getdoc(value) if inspect.isclass(value) or inspect.isroutine(value) else None
-
-
-def text_below(name: str, module: str) -> bool:
-    folder = ROOT / "src" / "accord" / Path(*module.split(".")[1:])
-    files = [*folder.glob("*.py")] if folder.is_dir() else [folder.with_suffix(".py")]
-    if module != "accord.schema":
-        files += folder.parent.glob("*.py")
-    pattern = re.compile(rf'^{name}(: [\w\[\]., "|]+)? = (?:.*?)\n"""', re.MULTILINE | re.DOTALL)
-    for path in files:
-        for match in pattern.finditer(path.read_text("utf-8")):
-            if not re.search(r"\n(?=[^\s\])}\"])", match[0]):
-                return True
-    return False
 
 
 def test_every_page_is_in_the_navigation() -> None:

@@ -5,7 +5,7 @@ import inspect
 from pathlib import Path
 
 from tools import schema_examples, schema_tables
-from tools.public_api import MODULES, home_of, public_names
+from tools.public_api import MODULES, home_of, public_names, text_below
 
 import accord
 from accord import schema
@@ -77,10 +77,10 @@ def page_name(module: str) -> str:
 
 
 def summary(module: str, name: str) -> str:
-    """Return the first sentence of a docstring; for a type alias, nothing."""
+    """Return the first paragraph of a docstring; for a type alias, of the text below it."""
     found = getattr(importlib.import_module(module), name)
     is_documented = inspect.isclass(found) or inspect.isroutine(found)
-    text = (inspect.getdoc(found) or "").partition("\n\n")[0] if is_documented else ""
+    text = ((inspect.getdoc(found) or "") if is_documented else text_below(name, module)).partition("\n\n")[0]
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 

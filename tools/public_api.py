@@ -1,8 +1,14 @@
 """The public modules with their names, as docs/client.md#public-modules lists them."""
 
+import ast
 import importlib
 import inspect
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "accord"
 
 MODULES: dict[str, tuple[str, ...]] = {
     "accord.agent": (),
@@ -57,3 +63,27 @@ def _is_module(loaded: ModuleType, name: str) -> bool:
 def home_of(name: str) -> str:
     """Return the public module that has a name of `accord`."""
     return next(module for module in MODULES if name in public_names(module))
+
+
+def text_below(name: str, module: str) -> str:
+    """Return the text below the definition of a type alias or a constant; without one, an empty text."""
+    folder = PACKAGE.joinpath(*module.split(".")[1:])
+    files = [*folder.glob("*.py")] if folder.is_dir() else [folder.with_suffix(".py")]
+    if module != "accord.schema":
+        files += folder.parent.glob("*.py")
+    return next((texts[name] for file in files if name in (texts := _texts_below(file))), "")
+
+
+@cache
+def _texts_below(file: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node, after in pairwise(ast.parse(file.read_text("utf-8")).body):
+        match node, after:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+            case _:
+                pass
+    return found
