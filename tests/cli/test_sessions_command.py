@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.accord_command import run_accord
+from tests.cli.run.test_run_url import RefusingServer
 from tests.cli.terminal import in_terminal
 
 from accord.frontend.recording import RecordedSessions
@@ -386,6 +387,13 @@ def test_an_agent_that_requires_sign_in_exits_with_6(harness: SessionsHarness) -
 
 
 # -- search, rename and archive --------------------------------------------------------------------------
+
+
+def test_a_gateway_that_refuses_the_token_is_explained(harness: SessionsHarness) -> None:
+    with RefusingServer() as server:
+        harness.sessions("--url", server.url, code=3)
+    assert "the token of --url comes from --token-file" in harness.stderr
+    assert "not passed to the agent" not in harness.stderr
 
 
 def test_search_finds_what_was_said_without_starting_an_agent(harness: SessionsHarness) -> None:

@@ -366,7 +366,8 @@ async def _sessions(options: Namespace) -> AsyncGenerator[StoredSessions]:
             # What keeps the agent from listing its sessions is often the same, and is then said once.
             if failure and isinstance(error, UsageError):
                 _print_note(failure)
-            for line in failure_hints(error, agent, options.cwd, named=not options.command):
+            started = None if options.remote is not None else agent
+            for line in failure_hints(error, started, options.cwd, named=not options.command):
                 _print_note(clean_line(line))
             raise
     finally:
