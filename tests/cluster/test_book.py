@@ -393,6 +393,13 @@ async def test_a_full_stream_is_reported_and_the_rest_stays_readable(server: Run
             await _committed(book, log)
         assert isinstance(await asyncio.wait_for(events.failures.get(), PATIENCE), LogFull)
         assert _texts(await _read(log)) == "short"
+        assert [one.session_id for one in listed(book)] == ["s1"]
+        log = _new(book, "s2")
+        log.append(_text("x" * 30_000))
+        with pytest.raises(LogFull, match="is full"):
+            await _committed(book, log)
+        await book.tasks.wait()
+        assert [one.session_id for one in listed(book)] == ["s1"]  # a session without any record is not shown
     finally:
         await cluster.aclose()
 

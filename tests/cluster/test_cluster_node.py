@@ -53,8 +53,8 @@ async def test_different_volumes_of_one_name_are_reported(server: RunningServer,
         second = structs.replace(first, node="b2", volumes={"team": str(folders[1])})
         async with run_node(second, []) as node:
             assert (
-                f"Volume team is not the one of node b1 ({folders[1]}, {folders[0]}): sessions in it do not "
-                "move between these nodes."
+                f"Volume team is not the one of node b1 ({folders[1]} with id two, there {folders[0]} "
+                "with id one): sessions in it do not move between these nodes."
             ) in node.notes
 
 

@@ -43,9 +43,13 @@ async def listed(settings: ClusterSettings) -> list[tuple[str, str, str | None, 
         return sorted(found)
 
 
-async def make_cluster(settings: ClusterSettings) -> None:
+async def make_cluster(settings: ClusterSettings, *, killed: str = "") -> None:
+    """Three sessions, and the list entry of one whose node was killed before its first record."""
     async with run_node(settings, ["claude"]) as node:
         await write_sessions(node, "First", "Second", "Third")
+        if killed:
+            log, _ = node.book.new_log("claude", killed, "/project", ())
+            await log.register(replaced=None)
         await node.book.aclose()
 
 
@@ -54,9 +58,12 @@ def test_the_index_is_rebuilt_from_the_logs(
 ) -> None:
     settings = server.settings(node="b1", shards=4)
     use(settings, tmp_path, monkeypatch)
-    asyncio.run(make_cluster(settings))
-    before = asyncio.run(listed(settings))
+    asyncio.run(make_cluster(settings, killed="s4"))
+    before = [one for one in asyncio.run(listed(settings)) if one[0] != "s4"]
     assert [title for _, _, title, _ in before] == ["First", "Second", "Third"]
+    assert main(["cluster", "rebuild"]) == 0
+    assert "0 written to the session list, 1 removed from it" in capsys.readouterr().out
+    assert asyncio.run(listed(settings)) == before
 
     async def lose_index() -> None:
         async with jetstream_of(settings) as jetstream:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from msgspec import UNSET, structs
 
 from accord.clock import Clock, OwnedTasks, within
+from accord.cluster.connection import NatsUnavailable
 from accord.cluster.jetstream import JetStream, StoredMessage, with_retries
 from accord.cluster.log_message import (
     OWNER,
@@ -22,7 +23,7 @@ from accord.cluster.log_message import (
     read_head,
 )
 from accord.cluster.log_reader import ClusterLogReader
-from accord.cluster.log_writer import LeaseEnded, LogPosition, LogWriter, SessionMoved
+from accord.cluster.log_writer import LeaseEnded, LogFull, LogPosition, LogWriter, SessionMoved
 from accord.cluster.placement import Placement
 from accord.cluster.session_index import IndexEntry, IndexTaken, SessionDeleted, SessionIndex
 from accord.cluster.session_names import ClusterNames
@@ -54,6 +55,8 @@ _LIST_PAGE: Final = 50
 _RELEASE_SECONDS: Final = 1.0
 """How long a claim waits for an owner that has just closed the session."""
 _RELEASE_PAUSE: Final = 0.05
+_INDEX_PAUSE: Final = 1.0
+"""Before the list entry of a session is written again, when no server answered."""
 _TEXT: Final = frozenset({AgentMessageChunk, AgentThoughtChunk, UserMessageChunk})
 
 MayClaim: TypeAlias = Callable[[str, str], Awaitable[bool]]
@@ -597,6 +600,10 @@ class ClusterLog:
             except SessionDeleted as error:
                 self.failed(error)
                 await self._purge(error)
+            except NatsUnavailable as error:
+                LOG.debug("session %s: its list entry is updated later: %s", entry.session_id, error)
+                self._index_is_stale = True
+                await self._book.clock.sleep(_INDEX_PAUSE)
             except StoreError as error:
                 LOG.warning("session %s: its list entry is not updated: %s", entry.session_id, error)
 
@@ -612,8 +619,18 @@ class ClusterLog:
 
     def failed(self, error: StoreError) -> None:
         self._failure = error
+        if isinstance(error, LogFull) and self._writer is not None and not self._writer.committed:
+            self._book.tasks.start(self._remove_entry())  # else the list names a session without a record
         if self._book.listener is not None:
             self._book.listener.log_failed(self._entry.agent, self._entry.session_id, error)
+
+    async def _remove_entry(self) -> None:
+        entry = self._entry
+        self._book.forget(self)
+        try:
+            await self._book.index.remove(entry.agent, entry.session_id, entry.log)
+        except StoreError as error:
+            LOG.warning("session %s stays in the list, but has no log: %s", entry.session_id, error)
 
 
 def end_of_log(last: StoredMessage | None) -> LogPosition:

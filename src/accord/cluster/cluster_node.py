@@ -42,6 +42,7 @@ from accord.gateway.gateway import Gateway
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.metrics import Metric
 from accord.paths import data_dir
+from accord.safe_text import visible
 from accord.schema import Notice
 from accord.schema.updates import NoticeSeverity
 
@@ -388,8 +389,8 @@ async def _refuse_links(credential: str, peer: str) -> TokenRights:
 def _volume_notes(own: NodeEntry, registry: NodeRegistry) -> list[str]:
     """Say which volumes are not the same as those of other nodes: sessions there do not move."""
     return [
-        f"Volume {name} is not the one of node {node.node} ({volume.path}, {other.path}): sessions in it do "
-        "not move between these nodes."
+        f"Volume {name} is not the one of node {node.node} ({volume.path} with id {volume.id}, there "
+        f"{visible(other.path)} with id {visible(other.id)}): sessions in it do not move between these nodes."
         for node in registry
         for name, other in node.volumes.items()
         if (volume := own.volumes.get(name)) is not None and volume != other and node.node != own.node

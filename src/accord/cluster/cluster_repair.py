@@ -145,11 +145,14 @@ async def rebuild_index(streams: ClusterStreams) -> RebuildReport:
             aside.append(_set_aside(entry))
     index = streams.bucket("index")
     known: dict[str, str] = {}
+    alive = await _living_incarnations(streams)
     async for current in index.entries():
         decoded = _decoded(current.value)
         if decoded is not None:
             known[decoded.log] = current.key
-            if decoded.log not in logs and decoded.number >= _FIRST_COMMIT_RECORDS:
+            # The first record of a new session may come a moment after its entry.
+            is_new = decoded.number < _FIRST_COMMIT_RECORDS and decoded.incarnation in alive
+            if decoded.log not in logs and not is_new:
                 await with_retries(
                     lambda key=current.key, revision=current.revision: index.delete(key, revision),
                     streams.jetstream,
@@ -204,11 +207,7 @@ async def expire_sessions(
     how many were deleted, and why others were not. Raises StoreError.
     """
     entries = [entry async for entry in streams.bucket("index").entries()]
-    alive = {
-        node.incarnation
-        async for entry in streams.bucket("nodes").entries()
-        if (node := decoded_node(entry)) is not None and node.lives
-    }
+    alive = await _living_incarnations(streams)
     deleted, kept = 0, list[str]()
     for current in entries:
         entry = _decoded(current.value)
@@ -219,6 +218,14 @@ async def expire_sessions(
             else:
                 deleted += 1
     return deleted, kept
+
+
+async def _living_incarnations(streams: ClusterStreams) -> set[str]:
+    return {
+        node.incarnation
+        async for entry in streams.bucket("nodes").entries()
+        if (node := decoded_node(entry)) is not None and node.lives
+    }
 
 
 async def _expire(

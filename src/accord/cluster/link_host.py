@@ -223,11 +223,11 @@ class LinkHost:
 
     async def _opened(self, request: OpenLink) -> LinkAnswer:
         """Open a link with the rights that the client's credential has at this node."""
-        if request.link in self._links:
-            return LinkAnswer("there is a link with this id")
-        connection = LinkedConnection(self, request)
         try:
             rights = (await self._authorize(request.credential, request.peer)).restricted_to(self._folders)
+            if request.link in self._links:
+                return LinkAnswer("there is a link with this id")
+            connection = LinkedConnection(self, request)
             self._fence.check()
             connection.client = self._gateway.open(connection, rights, request.agent)
         except RequestRefused as refusal:
