@@ -10,7 +10,8 @@ from tests.cluster.nats_servers import RunningServer, jetstream_of
 from tests.gateway.book_contract import CHECKS, listed
 from tests.patience import PATIENCE
 
-from accord.cluster.book import ClusterBook, ClusterLog
+from accord.cluster.book import ClusterBook
+from accord.cluster.cluster_log import ClusterLog
 from accord.cluster.log_writer import LogFull, SessionMoved
 from accord.cluster.settings import ClusterSettings
 from accord.cluster.streams import prepare_streams

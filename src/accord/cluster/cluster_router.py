@@ -5,8 +5,9 @@ from logging import getLogger
 from typing import Any, Final
 
 from accord.clock import OwnedTasks
-from accord.cluster.book import ClusterBook, ClusterLog
+from accord.cluster.book import ClusterBook
 from accord.cluster.client_link import ClientLink, ClientLinks, NodeNotRunning
+from accord.cluster.cluster_log import ClusterLog
 from accord.cluster.connection import NatsSubscription
 from accord.cluster.link_host import AttachmentFrame, Authorize, LinkHost
 from accord.cluster.link_message import AttachedLog, LinkSender

@@ -6,7 +6,7 @@ from logging import getLogger
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from accord.clock import Clock, OwnedTasks, Timer
-from accord.cluster.book import ClusterLog
+from accord.cluster.cluster_log import ClusterLog
 from accord.cluster.connection import NatsMessage
 from accord.cluster.link_message import (
     PART_BYTES,

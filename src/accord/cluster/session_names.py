@@ -10,7 +10,8 @@ from accord.cluster.log_writer import SessionMoved
 from accord.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from accord.cluster.book import ClusterBook, ClusterLog
+    from accord.cluster.book import ClusterBook
+    from accord.cluster.cluster_log import ClusterLog
 
 _MAX_NAMESAKES: Final = 1000
 
