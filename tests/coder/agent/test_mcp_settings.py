@@ -324,3 +324,13 @@ async def test_refused_sign_in_fails_in_one_line(harness: AgentHarness) -> None:
             client.raw.reply(question, {"action": "decline"})
             updates, _ = await client.turn_of(prompt)
             assert "you did not agree to sign in" in json.dumps(updates)
+
+
+async def test_a_server_without_registration_says_what_else_works(harness: AgentHarness) -> None:
+    oauth = OAuthServer()
+    oauth.registers = False
+    async with protected(oauth) as url:
+        web_config(harness, url)
+        async with harness.client(capabilities=OPENS_PAGES) as client:
+            session = await client.new_session(harness.cwd)
+            assert "put a token into its headers" in await reply(client, session, "/mcp login web")

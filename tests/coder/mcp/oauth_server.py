@@ -21,13 +21,15 @@ class OAuthServer:
         self.refreshed = 0
         self.refuses = False
         """Whether the user refuses on the page."""
+        self.registers = True
+        """Whether unknown programs can register."""
 
     def settings(self, issuer: str, server: str) -> AuthSettings:
         return AuthSettings(
             issuer_url=AnyHttpUrl(issuer),
             resource_server_url=AnyHttpUrl(f"{server}/mcp"),
             validate_token_resource=False,
-            client_registration_options=ClientRegistrationOptions(enabled=True),
+            client_registration_options=ClientRegistrationOptions(enabled=self.registers),
         )
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:

@@ -25,7 +25,7 @@ from accord.coder.mcp.server_interface import (
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("accord.coder.mcp")
-_MAX_PAGES: Final = 50
+_MAX_PAGES: Final = 300  # some servers send one entry a page
 _MAX_TITLE: Final = 120
 _MAX_LISTED_NAME: Final = 256  # of names that are sent back to the server
 _MAX_URI: Final = 2000

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 import mcp_types as types
 from mcp.client import Client, ClientRequestContext, IncomingMessage
-from mcp.client.auth import OAuthFlowError
+from mcp.client.auth import OAuthFlowError, OAuthRegistrationError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -192,6 +192,8 @@ def _describe_error(error: BaseException, clients: HttpClients | None) -> str:
             return error.message or f"it answered with error {error.code}"
         case NeverStarted():
             return str(error)
+        case OAuthRegistrationError():
+            return f"it lets no program register for a sign-in; put a token into its headers ({error})"
         case OAuthFlowError():
             return f"the sign-in failed: {error}"
         case httpx2.HTTPStatusError():
@@ -205,8 +207,8 @@ def _describe_error(error: BaseException, clients: HttpClients | None) -> str:
         case httpx2.HTTPError() | httpx2.InvalidURL():
             return f"the connection failed ({type(error).__name__})"
         case ValidationError():
-            first = _describe_first_fault(error)
-            return f"its answer does not follow MCP ({error.error_count()} errors, the first: {first})"
+            more = f" and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+            return f"its answer does not follow MCP ({_describe_first_fault(error)}{more})"
         case UnicodeError():
             return "its address or a header has characters that cannot be sent"
         case _:
