@@ -192,6 +192,13 @@ def test_the_reason_of_a_rejection_is_kept_for_the_model():
 
 
 @pytest.mark.rule("permission.remembered")
+def test_always_for_an_unnamed_tool_covers_no_other_one(project: Project):
+    """Such as a question of an agent whether the files of a project are trusted."""
+    assert project.decide(project.mcp(tool="")).scope is None
+    assert project.decide(project.mcp(tool="", mode=None)).scope is None
+    assert project.decide(project.mcp()).scope is not None
+
+
 def test_only_always_answers_are_remembered(project: Project):
     def answered(kind: str) -> str:
         return project.verdict("npm test", grants=granted((project.run("npm test"), kind)))

@@ -127,7 +127,8 @@ def sensitive_paths(action: RequestedAction, directories: SessionDirectories) ->
 
 def _tool_actions(request: ActionRequest) -> Iterator[RequestedAction]:
     name = request.tool or request.kind or ""
-    tool = Grant("tool", (name,)) if name else None
+    # "Always" for one unnamed tool of the kind `other` must not allow every other one.
+    tool = Grant("tool", (name,)) if request.tool or request.kind not in (None, "other") else None
     resolved_paths = [request.directories.resolve(path) for path in request.paths]
     paths = tuple(resolved for resolved in resolved_paths if resolved)
     if request.url is not None or request.kind == "fetch":

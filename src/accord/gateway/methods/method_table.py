@@ -57,7 +57,7 @@ _NOT_SERVED: Final = frozenset(
         *(SESSION_LIST_SUBSCRIBE, SESSION_LIST_UNSUBSCRIBE),
     )
 )
-"""Methods of the agent's own list of sessions. Clients see the gateway's list, which has no archive."""
+"""Methods of the agent's own list of sessions. Clients see the list of the gateway, which has its own."""
 _READ_ONLY_METHODS: Final = frozenset(
     (
         "initialize",
