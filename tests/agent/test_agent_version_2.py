@@ -56,6 +56,33 @@ async def test_a_turn_runs_through_message_state_and_chunks_to_idle() -> None:
         assert chunk["messageId"]
 
 
+async def test_texts_arrive_as_they_were_said() -> None:
+    agent = Agent("talker", version="1", protocol=(1, 2))
+    texts = ["one", "two", '"three"', "four\\", "five\n", '"},"messageId":"x"}}}', "six", "\u20ac", "seven"]
+
+    @agent.prompt
+    async def talk(turn: Turn) -> None:
+        for text in texts:
+            await turn.say(text)
+            await turn.say(text)
+        await turn.think("hm")
+        async with turn.tool_call("Look"):
+            await turn.say("looked")
+        await turn.say("done")
+
+    async with client_v2(agent) as client:
+        await client.initialize()
+        session = await client.new_session()
+        for _ in range(2):
+            client.prompt(session, "talk")
+            updates = await client.until_idle()
+            chunks = [item for item in updates if item.get("sessionUpdate") == "agent_message_chunk"]
+            said = [item["content"]["text"] for item in chunks]
+            assert said == [*(text for text in texts for _ in range(2)), "looked", "done"]
+            assert len({item["messageId"] for item in chunks[: 2 * len(texts)]}) == 1
+            assert len({item["messageId"] for item in chunks}) > 1
+
+
 async def test_the_highest_version_not_above_the_requested_one_is_chosen() -> None:
     for requested, answered in ((1, 1), (2, 2), (3, 2), (65535, 2)):
         async with client_v2(echo_agent()) as client:

@@ -153,6 +153,59 @@ async def test_a_turn_ends_with_the_idle_state(answer_last: bool, draft: str) ->
         assert session.state.activity == "idle"
 
 
+async def test_texts_of_a_message_keep_their_place_among_translated_updates() -> None:
+    async with raw_agent() as (raw, connecting):
+        session = await open_session(raw, connecting)
+        seen: list[str] = []
+
+        async def read() -> None:
+            async for event in session.prompt("hi"):
+                text = getattr(event, "content", None) or getattr(event, "patch", None)
+                if text is not None:
+                    seen.append(getattr(text, "text", "") or type(text).__name__)
+
+        running = asyncio.create_task(read())
+        raw.reply(await raw.next("session/prompt"), {"messageId": "u1"})
+        raw.state("running")
+        for kind, id, text in (
+            ("message", "a1", "1"),
+            ("message", "a1", "2"),
+            ("thought", "t1", "3"),
+            ("message", "a1", "4"),
+            ("message", "a2", '5"\\'),
+        ):
+            raw.update(f"agent_{kind}_chunk", messageId=id, content=chunk(text))
+        raw.update("tool_call_update", toolCallId="c", title="Build")
+        for text in ("6", "7"):
+            raw.update("agent_message_chunk", messageId="a2", content=chunk(text))
+        image = {"type": "image", "data": "", "mimeType": "image/png"}
+        raw.update("agent_message_chunk", messageId="a2", content=image)
+        raw.update("agent_message_chunk", messageId="a2", content=chunk("8"))
+        raw.update("agent_message", messageId="a2", content=[chunk("9")])
+        raw.update("agent_message_chunk", messageId="a2", content=chunk("10"))
+        raw.state("idle", stopReason="end_turn")
+        await running
+        assert seen == [
+            "1",
+            "2",
+            "3",
+            "4",
+            '5"\\',
+            "ToolCallUpdate",
+            "6",
+            "7",
+            "ImageContent",
+            "8",
+            "list",
+            "10",
+        ]
+        assert [(item.id, item.text) for item in session.state.messages if item.kind != "user"] == [
+            ("a1", "124"),
+            ("t1", "3"),
+            ("a2", "910"),
+        ]
+
+
 async def test_an_error_of_the_turn_is_raised() -> None:
     async with raw_agent() as (raw, connecting):
         session = await open_session(raw, connecting)

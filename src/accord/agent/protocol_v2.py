@@ -69,9 +69,10 @@ _FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "s
 _CHUNK_LINE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
     rb'"update":\{"sessionUpdate":"(agent_message|agent_thought)_chunk",'
-    rb'"content":\{"type":"text","text":"[^"\\]*(?:\\.[^"\\]*)*"\},"messageId":"([^"\\]+)"\}\}\}'
+    rb'"content":\{"type":"text","text":"([^"\\]*(?:\\.[^"\\]*)*)"\},"messageId":"([^"\\]+)"\}\}\}'
 )
 """A chunk that is the same in both versions. Nothing else passes unread."""
+_TEXT: Final = b'"text":"'
 _CHUNKS: Final[dict[bytes, type]] = {
     b"agent_message": v2.AgentMessageChunkV2,
     b"agent_thought": v2.AgentThoughtChunkV2,
@@ -98,8 +99,8 @@ class AgentProtocolV2:
         self._answers: dict[Any, Answer] = {}  # what to do with the agent's responses, by id
         self._questions: dict[Any, SessionV2 | None] = {}  # the agent's open requests, by id
         self._count = 0
-        self._latest_chunk: tuple[Any, ...] = ()
-        """The session, kind and id of the chunk that was sent last; () after anything else."""
+        self._chunk_ends: dict[bytes, bytes] = {}
+        """What is before and behind the text of the last chunk of each session. Empty after other frames."""
         self._requests: dict[str, Callable[[Any, Envelope], None]] = {
             "auth/login": self._login,
             "auth/logout": self._logout,
@@ -118,7 +119,7 @@ class AgentProtocolV2:
 
     def receive(self, frame: Frame) -> None:
         """Handle a frame of the client."""
-        self._latest_chunk = ()
+        self._chunk_ends.clear()
         if isinstance(frame, bytes) and frame[:1] == b"[":
             self._refuse(None, InvalidRequest("JSON-RPC batches are not supported"))
             return
@@ -176,11 +177,17 @@ class AgentProtocolV2:
 
     def send(self, frame: bytes) -> None:
         """Handle a frame of the agent."""
-        chunk = _CHUNK_LINE.fullmatch(frame)
-        if chunk is not None and (chunk.groups() == self._latest_chunk or self._is_plain(chunk)):
+        text = frame.find(_TEXT) + len(_TEXT)
+        end = self._chunk_ends.get(frame[:text])
+        if end is not None and frame.find(b'"', text) == len(frame) - len(end) and frame.endswith(end):
+            is_plain = b"\\" not in frame or _CHUNK_LINE.fullmatch(frame) is not None
+        else:
+            chunk = _CHUNK_LINE.fullmatch(frame)
+            is_plain = chunk is not None and self._is_plain(chunk)
+        if is_plain:
             self._transport.transmit(frame)
             return
-        self._latest_chunk = ()
+        self._chunk_ends.clear()
         envelope = parse_envelope(frame)
         method = envelope.method
         if method is UNSET:
@@ -489,8 +496,10 @@ class AgentProtocolV2:
         if session is None or session.replayed is not None:
             return False
         session.insert()
-        session.ids.of(_CHUNKS[chunk[2]], chunk[3].decode())
-        self._latest_chunk = chunk.groups()
+        session.ids.of(_CHUNKS[chunk[2]], chunk[4].decode())
+        self._chunk_ends.pop(session.chunk_start, None)
+        session.chunk_start = chunk[0][: chunk.start(3)]
+        self._chunk_ends[session.chunk_start] = chunk[0][chunk.end(3) :]
         return True
 
     def _ask_permission(self, envelope: Envelope) -> None:

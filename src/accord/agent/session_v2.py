@@ -94,6 +94,8 @@ class SessionV2:
         self.ids: MessageIds = MessageIds(f"msg-{os.urandom(6).hex()}")
         self.next_message_id: str = ""
         """The id of the running prompt's message, if the agent was told one."""
+        self.chunk_start: bytes = b""
+        """The line of the last chunk, up to its text."""
         self.silent: bool = False
         """Whether a replay goes on that the client did not ask for."""
         self.replayed: set[tuple[type, str]] | None = None

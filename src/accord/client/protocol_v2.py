@@ -18,6 +18,8 @@ from accord.errors import (
     RpcError,
 )
 from accord.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
     AvailableCommandsUpdate,
     ForkSessionRequest,
     ForkSessionResponse,
@@ -31,9 +33,11 @@ from accord.schema import (
     ResumeSessionResponse,
     SessionConfigOption,
     SessionConfigSelect,
+    SessionNotification,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
+    TextContent,
     ToolCall,
     ToolCallChange,
     ToolCallUpdate,
@@ -80,6 +84,7 @@ _CHUNK_LINE: Final = re.compile(
 )
 """A chunk that is the same in both versions. Nothing else passes unread."""
 _KINDS: Final[dict[bytes, MessageKind]] = {b"message": "agent", b"thought": "thought"}
+_CHUNKS: Final = {b"message": AgentMessageChunk, b"thought": AgentThoughtChunk}
 _CHUNK_KINDS: Final[dict[str, MessageKind]] = {
     "user_message_chunk": "user",
     "agent_message_chunk": "agent",
@@ -111,11 +116,14 @@ class AgentSessionV2:
         self.own_messages: set[str] = set()
         """The user messages that are prompts of the client, which knows them."""
         self.messages: set[tuple[MessageKind, str]] = set()
+        self.streamed: tuple[type[Any], str] = (type(None), "")
+        """The type of the chunks that arrive, and the id of their message."""
         self.calls: set[str] = set()
 
     def forget(self) -> None:
         """Forget the history, which is about to be replayed."""
         self.messages.clear()
+        self.streamed = (type(None), "")
         self.calls.clear()
 
 
@@ -125,12 +133,12 @@ class ClientProtocolV2:
     def __init__(self, transport: TranslatingTransport, *, events: bool = True) -> None:
         """Without `events`, the client gets only what version 1 has."""
         transport.takes_events = events
+        transport.is_unchanged = self._is_unchanged
         self._events = events
         self._transport = transport
         self._sessions: dict[str, AgentSessionV2] = {}
         self._answers: dict[Any, Answer] = {}
         self._count = 0
-        self._latest_chunk: tuple[Any, ...] = ()  # the session, kind and id of a chunk that passed unread
         self._requests: dict[str, Callable[[Any, Raw], None]] = {
             "authenticate": lambda id, params: self._forward(id, "auth/login", params),
             "logout": lambda id, params: self._forward(id, "auth/logout", params),
@@ -155,10 +163,9 @@ class ClientProtocolV2:
             return
         chunk = _CHUNK_LINE.fullmatch(frame)
         if chunk is not None:
-            if chunk.groups() != self._latest_chunk:
-                self._latest_chunk = chunk.groups()
-                id = (chunk[3] or chunk[4]).decode()
-                self._session(chunk[1].decode()).messages.add((_KINDS[chunk[2]], id))
+            session, id = self._session(chunk[1].decode()), (chunk[3] or chunk[4]).decode()
+            session.messages.add((_KINDS[chunk[2]], id))
+            session.streamed = (_CHUNKS[chunk[2]], id)
             self._transport.deliver(frame)
             return
         if frame[:1] == b"[":
@@ -181,6 +188,17 @@ class ClientProtocolV2:
             self._receive_request(envelope, frame)
         else:
             self._transport.deliver(frame)
+
+    def _is_unchanged(self, notification: SessionNotification) -> bool:
+        """Whether an update is a text, the same in both versions, for the message that is being streamed."""
+        update: Any = notification.update
+        session = self._sessions.get(notification.session_id)
+        return (
+            session is not None
+            and isinstance(update, session.streamed[0])
+            and update.message_id == session.streamed[1]
+            and isinstance(update.content, TextContent)
+        )
 
     def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, cast(str, envelope.method)
@@ -312,7 +330,6 @@ class ClientProtocolV2:
         request = _opening(v2.ResumeSessionRequestV2, decode(LoadSessionRequest, params))
         request.replay_from = v2.ReplayFromStart()
         self._session(request.session_id).forget()
-        self._latest_chunk = ()
         self._reopen(id, request, LoadSessionResponse)
 
     def _resume(self, id: Any, params: Raw) -> None:

@@ -92,13 +92,20 @@ class SessionRegistry:
 
     def line_receiver(
         self, read_line: Callable[[bytes], SessionNotification | None]
-    ) -> Callable[[bytes], SessionNotification | None]:
-        """Return `update` for a whole line, which `read_line` decodes, or returns None."""
+    ) -> Callable[..., SessionNotification | None]:
+        """Return `update` for a whole line, which `read_line` decodes, or returns None.
+
+        The result is also None, and nothing is done, if the function `is_expected` refuses the update.
+        """
         sessions = self._sessions
 
-        def receive_line(line: bytes) -> SessionNotification | None:
+        def receive_line(
+            line: bytes, is_expected: Callable[[SessionNotification], bool] | None = None
+        ) -> SessionNotification | None:
             notification = read_line(line)
             if notification is not None:
+                if is_expected is not None and not is_expected(notification):
+                    return None
                 session = sessions.get(notification.session_id)
                 if session is not None:
                     session.receive(notification.update, len(line))

@@ -9,7 +9,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import Context
 from functools import partial
 from time import monotonic
@@ -180,13 +180,13 @@ class Connection:
         self._tasks = ConnectionTasks(clock, self._limits.grace)
         report_failure = partial(self._report, "failed")
         self._request_dispatcher = RequestDispatcher(
-            transport.send, self._lanes, self._tasks, self.pressure, report_failure
+            transport, self._lanes, self._tasks, self.pressure, report_failure
         )
         self._notification_dispatcher = NotificationDispatcher(
             self._lanes, self._tasks, self.pressure, report_failure
         )
         # The one notification whose lines are handled in a single pass, and how they begin.
-        self._fast_route: tuple[bytes, Callable[[bytes], Any]] = (b"", bytes)
+        self._fast_route: tuple[bytes, Callable[..., Any]] = (b"", bytes)
         for method, route in notifications.items():
             if route.run_line is not None:
                 self._fast_route = (b'{"jsonrpc":"2.0","method":"%s",' % method.encode(), route.run_line)
@@ -294,8 +294,8 @@ class Connection:
 
     # -- receiving --------------------------------------------------------------------------------
 
-    def frames(self, frames: list[Frame]) -> None:
-        """Handle all frames of one read."""
+    def frames(self, frames: Iterable[Frame]) -> None:
+        """Handle all frames of one read. A translation may make each when the one before it is handled."""
         self.reads += 1
         self._wakeups.woken = []
         try:
@@ -309,7 +309,21 @@ class Connection:
         """Return a future for something that a read brings."""
         return Waiter(loop=self._wakeups)  # pyright: ignore
 
-    def _handle(self, frames: list[Frame]) -> None:
+    def take_line(self, frame: Frame, is_expected: Callable[[Any], bool]) -> bool:
+        """Handle the line of a frequent notification during a read, before it is translated.
+
+        Returns False, and does nothing, if something is unfinished or `is_expected` refuses the parameters.
+        """
+        prefix, run_line = self._fast_route
+        if self._lanes.busy or not isinstance(frame, bytes) or not prefix or not frame.startswith(prefix):
+            return False
+        try:
+            return run_line(frame, is_expected) is not None
+        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+            self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
+            return True
+
+    def _handle(self, frames: Iterable[Frame]) -> None:
         receive = self._core.receive
         prefix, run_line = self._fast_route
         busy = self._lanes.busy

@@ -20,6 +20,7 @@ from accord.schema.codec import encode
 from accord.wire.calls import BackPressure, IncomingCall, Route
 from accord.wire.envelope import RequestId, Success, encode_failure
 from accord.wire.lanes import CURRENT_HANDLER, IN_REQUEST, Lane, Lanes, RunningHandler
+from accord.wire.transport import Transport
 
 
 class ConnectionTasks(OwnedTasks):
@@ -49,13 +50,13 @@ class RequestDispatcher:
 
     def __init__(
         self,
-        send: Callable[[bytes], None],
+        transport: Transport,
         lanes: Lanes,
         tasks: ConnectionTasks,
         pressure: BackPressure,
         report: Callable[[str], None],
     ) -> None:
-        self._send = send
+        self._transport = transport
         self._lanes = lanes
         self._tasks = tasks
         self._pressure = pressure
@@ -72,10 +73,10 @@ class RequestDispatcher:
             try:
                 result = route.run_now(params)
             except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                self._send(self._encode_error(id, method, error))
+                self._transport.send(self._encode_error(id, method, error))
                 return
             if result is not None:
-                self._send(self._encode_result(id, method, result))
+                self._transport.send(self._encode_result(id, method, result))
                 return
         call = IncomingCall(id, method, size)
         self._calls[id] = call
@@ -198,7 +199,7 @@ class RequestDispatcher:
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
         self._unanswered.discard(call)
-        self._send(frame)
+        self._transport.send(frame)
         call.run_callbacks(self._report)
 
 

@@ -5,10 +5,12 @@ every frame of both directions and passes on what the other side understands. Im
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, cast
 
 from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
+
+LineTaker = Callable[[Frame, Callable[[Any], bool]], bool]
 
 
 class Translator(Protocol):
@@ -34,12 +36,24 @@ class TranslatingTransport:
         self.transport: Transport = transport
         self.transmit: Callable[[bytes], None] = transport.send
         """Sends a frame to the peer."""
-        self.translator: Translator | None = None
+        self.translator = None
         self.takes_events: bool = False
         """Whether the translator understands the events of `accord.session` in place of updates."""
+        self.is_unchanged: Callable[[Any], bool] | None = None
+        """Tells whether a decoded notification is the same in both versions. Set by the translator."""
         self._inbox: list[Frame] = []
         self._collecting = False
         self._scheduled = False
+
+    @property
+    def translator(self) -> Translator | None:
+        """Translates the frames now."""
+        return self._translator
+
+    @translator.setter
+    def translator(self, translator: Translator | None) -> None:
+        self._translator = translator
+        self.send: Callable[[bytes], None] = self.transmit if translator is None else translator.send
 
     @property
     def stderr(self) -> str:
@@ -55,23 +69,34 @@ class TranslatingTransport:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
+        self._take_line: LineTaker | None = getattr(receiver, "take_line", None)
         self.transport.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
         """Translate the frames of one read and give the result to the connection."""
         if self.translator is None and not self._inbox:
             self._receiver.frames(frames)
-            return
-        self._collecting = True
-        try:
-            for frame in frames:
-                if self.translator is None:
-                    self._inbox.append(frame)
-                else:
-                    self.translator.receive(frame)
-        finally:
-            self._collecting = False
-        self._flush()
+        elif self._take_line is not None:
+            cast(Any, self._receiver).frames(self._translated(frames, self._take_line))
+        elif translated := [*self._translated(frames, None)]:
+            self._receiver.frames(translated)
+
+    def _translated(self, frames: list[Frame], take_line: LineTaker | None) -> Iterator[Frame]:
+        """Translate one frame after the other. `take_line` may handle one that needs no translation."""
+        yield from self._empty_inbox()
+        for frame in frames:
+            unchanged = self.is_unchanged
+            if unchanged is not None and take_line is not None and take_line(frame, unchanged):
+                continue
+            if self.translator is None:
+                yield frame
+                continue
+            self._collecting = True
+            try:
+                self.translator.receive(frame)
+            finally:
+                self._collecting = False
+            yield from self._empty_inbox()
 
     def ended(self, end: TransportEnd) -> None:
         """Pass the end to the connection, after what the translator still has for it."""
@@ -83,12 +108,6 @@ class TranslatingTransport:
                 self._collecting = False
         self._flush()
         self._receiver.ended(end)
-
-    def send(self, frame: bytes) -> None:
-        if self.translator is None:
-            self.transport.send(frame)
-        else:
-            self.translator.send(frame)
 
     @property
     def unsent(self) -> int:
@@ -118,5 +137,8 @@ class TranslatingTransport:
 
     def _flush(self) -> None:
         if self._inbox:
-            frames, self._inbox = self._inbox, []
-            self._receiver.frames(frames)
+            self._receiver.frames(self._empty_inbox())
+
+    def _empty_inbox(self) -> list[Frame]:
+        frames, self._inbox = self._inbox, []
+        return frames
