@@ -115,6 +115,27 @@ async def test_hook_redirects_a_write_by_claude_codes_argument_name(harness: Age
     assert [file.name for file in harness.project.iterdir()] == ["b.txt"]
 
 
+async def test_a_hook_that_guards_writes_guards_deletions_and_moves(harness: AgentHarness) -> None:
+    code = (
+        "if '.env' in event['tool_input']['file_path']: sys.exit(event['tool_name'] + ' of a guarded file')"
+    )
+    guard = [{"command": hook(harness, "guard", code), "onFailure": "block"}]
+    late = [{"if": "Write(build/*)", "command": "echo 'not into build' >&2; exit 2"}]
+    user_hooks(harness, PreToolUse=[{"matcher": "Edit|Write", "hooks": guard + late}])
+    for name in (".env.example", "a.txt"):
+        (harness.project / name).write_text("x")
+    model = ScriptedModel(
+        [use("delete_file", path=".env.example")],
+        [use("move_file", source=".env.example", destination="b.txt")],
+        [use("move_file", source="a.txt", destination="build/a.txt")],
+    )
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert sorted(file.name for file in harness.project.iterdir()) == [".env.example", "a.txt"]
+    for reason in ("delete_file of a guarded", "move_file of a guarded", "not into build"):
+        assert reason in told(model)
+
+
 async def test_post_tool_use_talks_to_the_model(harness: AgentHarness) -> None:
     after = hook(
         harness,
@@ -130,6 +151,19 @@ async def test_post_tool_use_talks_to_the_model(harness: AgentHarness) -> None:
     assert "[hook] run the tests" in told(model)
     assert "[hook] on ci" in told(model)
     assert "[hook] oops" in told(model)
+
+
+@pytest.mark.parametrize(
+    "output", ["'no key here'", "{'content': 'no key here'}", "[event['tool_name'], 'no key here']"]
+)
+async def test_post_tool_use_replaces_the_result(harness: AgentHarness, output: str) -> None:
+    code = f"print(json.dumps({{'hookSpecificOutput': {{'updatedToolOutput': {output}}}}}))"
+    user_hooks(harness, PostToolUse=hook(harness, "redact", code))
+    model = ScriptedModel([use("bash", command="echo key-$((40 + 2))")])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "no key here" in told(model)
+    assert "key-42" not in told(model)
 
 
 async def test_prompt_and_session_hooks_add_context_once_per_session(harness: AgentHarness) -> None:
@@ -211,16 +245,21 @@ async def test_continue_false_ends_the_turn(harness: AgentHarness) -> None:
     assert len(model.requests) == 1
 
 
-async def test_permission_hook_denies_before_the_user_is_asked(harness: AgentHarness) -> None:
-    decision = {"behavior": "deny", "message": "not on Fridays"}
+@pytest.mark.parametrize("interrupt", [False, True])
+async def test_permission_hook_denies_before_the_user_is_asked(
+    harness: AgentHarness, interrupt: bool
+) -> None:
+    decision = {"behavior": "deny", "message": "not on Fridays", "interrupt": interrupt}
     user_hooks(
         harness, PermissionRequest=hook(harness, "deny", says(hookSpecificOutput={"decision": decision}))
     )
     model = ScriptedModel([use("bash", command="touch made")])
-    async with harness.client(model=model, mode="ask") as client:
-        await client.turn(await client.new_session(harness.cwd), "go")
+    async with harness.client(model=model, mode="ask", capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
         assert "session/request_permission" not in client.methods()
-    assert "not on Fridays" in told(model)
+    assert "not on Fridays" in json.dumps(updates)
+    assert len(model.requests) == (1 if interrupt else 2)
+    assert interrupt or "not on Fridays" in told(model)
 
 
 async def test_a_slow_notification_delays_no_question(harness: AgentHarness) -> None:

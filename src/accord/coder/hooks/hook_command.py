@@ -44,6 +44,8 @@ class HookAnswer:
     reason: str = ""
     """The reason of the permission."""
     updated_input: dict[str, Any] | None = None
+    updated_output: str | None = None
+    """What the model gets instead of the result of a call."""
     context: str = ""
     """Text for the model."""
     stop: str | None = None
@@ -145,13 +147,16 @@ def _answer(hook: Hook, value: dict[str, Any]) -> HookAnswer:
         # The older form.
         permission = {"approve": "allow", "block": "deny"}.get(str(value.get("decision")))
         reason, block = _text(value, "reason"), None
+    stop = None
+    if value.get("continue") is False:
+        stop = _text(value, "stopReason") or "a hook ended the turn"
     if hook.event == "PermissionRequest":
         choice = members.get("decision")
         decision = cast(dict[str, Any], choice) if isinstance(choice, dict) else {}
         permission = decision.get("behavior", permission)
         reason = _text(decision, "message") or reason
         if decision.get("interrupt") is True and permission == "deny":
-            block = reason or "a hook denied it"
+            stop = reason or "a hook denied it"
     if permission == "defer":
         permission = "ask"
     updated = members.get("updatedInput")
@@ -160,12 +165,21 @@ def _answer(hook: Hook, value: dict[str, Any]) -> HookAnswer:
         permission=permission if permission in ("deny", "ask", "allow") else None,
         reason=reason,
         updated_input=cast(dict[str, Any], updated) if isinstance(updated, dict) else None,
+        updated_output=_updated_output(members),
         context=_text(members, "additionalContext"),
-        stop=(_text(value, "stopReason") or "a hook ended the turn")
-        if value.get("continue") is False
-        else None,
+        stop=stop,
         message=_text(value, "systemMessage"),
     )
+
+
+def _updated_output(members: Mapping[str, Any]) -> str | None:
+    """The text of a new result: a text, or an object like `tool_response`."""
+    output = members.get("updatedToolOutput", members.get("updatedMCPToolOutput"))
+    if isinstance(output, dict):
+        output = cast(dict[str, Any], output).get("content", cast(dict[str, Any], output))
+    if output is None:
+        return None
+    return clean_result(output if isinstance(output, str) else json.dumps(output))
 
 
 def _text(members: Mapping[str, Any], key: str) -> str:

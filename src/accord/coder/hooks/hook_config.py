@@ -38,6 +38,10 @@ HOOKS_FILE: Final = "hooks.json"
 _OWN_KEYS: Final = ("format", "disableAllHooks")
 _NAME_LIST: Final = re.compile(r"[A-Za-z0-9_|]*")
 _CONDITION: Final = re.compile(r"(?P<tool>[A-Za-z0-9_*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_CONDITION_KEYS: Final = (
+    *("command", "file_path", "path", "source", "destination", "url", "query", "pattern"),
+)
+"""The arguments that a condition is compared with."""
 _MAX_HOOKS: Final = 100
 _MAX_SECONDS: Final = 3600.0
 
@@ -135,15 +139,16 @@ class Hook:
         if pattern is None:
             return True
         pattern = re.sub(r":\*$", "*", pattern)  # `Bash(git:*)`
-        values = [arguments.get(key) for key in ("command", "file_path", "path", "url", "query", "pattern")]
+        values = [arguments.get(key) for key in _CONDITION_KEYS]
         subjects = [value for value in values if isinstance(value, str)]
         if isinstance(line := arguments.get("command"), str):
             commands = _commands_of(line)
             if commands is None:
                 return True
             subjects += commands
-        elif isinstance(path := arguments.get("file_path"), str):
-            subjects.append(os.path.relpath(os.path.join(cwd, path), cwd))
+        for path in (arguments.get("file_path"), arguments.get("destination")):
+            if isinstance(path, str):
+                subjects.append(os.path.relpath(os.path.join(cwd, path), cwd))
         return any(fnmatch.fnmatchcase(subject, pattern) for subject in subjects)
 
 

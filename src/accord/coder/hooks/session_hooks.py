@@ -9,7 +9,7 @@ import copy
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accord.clock import Clock
@@ -43,11 +43,15 @@ _MODES: Final[Mapping[Mode, str]] = {
     "full-access": "bypassPermissions",
 }
 """What Claude Code calls our modes."""
-_FILE_TOOLS: Final = frozenset(("read_file", "edit_file", "write_file"))
+_FILE_TOOLS: Final = frozenset(("read_file", "edit_file", "write_file", "delete_file", "move_file"))
+_GUARDED_AS_WRITES: Final = frozenset(("delete_file", "move_file"))
+"""Tools without a name in Claude Code. Hooks that can refuse a write can refuse them, too."""
 _OTHER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "edit_file": {"path": "file_path", "old_text": "old_string", "new_text": "new_string"},
     "write_file": {"path": "file_path"},
     "read_file": {"path": "file_path"},
+    "delete_file": {"path": "file_path"},
+    "move_file": {"source": "file_path"},
 }
 """Claude Code's names of arguments. Hooks get both."""
 _MAX_RESPONSE_CHARS: Final = 100_000
@@ -126,7 +130,7 @@ class SessionHooks:
 
     async def before_call(self, tool: Tool, call: PreparedCall, call_id: str) -> CallVerdict:
         """Run PreToolUse hooks."""
-        names, sent = _names(tool), _tool_input(tool, call)
+        names, sent = _guarded_names(tool), _tool_input(tool, call)
         answer = await self._run(
             "PreToolUse", names, {"tool_name": names[-1], "tool_input": sent, "tool_use_id": call_id}, sent
         )
@@ -141,7 +145,7 @@ class SessionHooks:
 
     async def permission_asked(self, tool: Tool, call: PreparedCall) -> str | None:
         """Run PermissionRequest hooks, and start those of Notification. Returns why the call is denied."""
-        names, sent = _names(tool), _tool_input(tool, call)
+        names, sent = _guarded_names(tool), _tool_input(tool, call)
         fields = {"tool_name": names[-1], "tool_input": sent}
         answer = await self._run("PermissionRequest", names, fields, sent)
         if answer.block is not None or answer.permission == "deny" or answer.stop is not None:
@@ -172,6 +176,8 @@ class SessionHooks:
             fields["tool_response"] = {"content": text, "success": True}
             fields["duration_ms"] = round(1000 * seconds)
             answer = await self._run("PostToolUse", names, fields, sent)
+            if answer.updated_output is not None:
+                outcome = replace(outcome, parts=(TextPart(answer.updated_output),))
         return with_context(outcome, context, answer.block, answer.context)
 
     # -- other events ----------------------------------------------------------------------------------------
@@ -306,11 +312,13 @@ def _combined(answers: Sequence[HookAnswer]) -> HookAnswer:
     reasons = [answer.reason for answer in answers if answer.permission == permission and answer.reason]
     blocks = [answer.block for answer in answers if answer.block is not None]
     inputs = [answer.updated_input for answer in answers if answer.updated_input is not None]
+    outputs = [answer.updated_output for answer in answers if answer.updated_output is not None]
     return HookAnswer(
         block="\n".join(blocks) if blocks else None,
         permission=permission,
         reason="; ".join(reasons),
         updated_input=inputs[-1] if inputs else None,
+        updated_output=outputs[-1] if outputs else None,
         context="\n".join(answer.context for answer in answers if answer.context),
         stop=next((answer.stop for answer in answers if answer.stop is not None), None),
     )
@@ -321,9 +329,7 @@ def with_context(outcome: ToolOutcome, *texts: str | None) -> ToolOutcome:
     parts = [TextPart(f"[hook] {text}") for text in texts if text]
     if not parts:
         return outcome
-    return ToolOutcome(
-        (*outcome.parts, *parts), outcome.content, outcome.raw_output, outcome.failed, outcome.locations
-    )
+    return replace(outcome, parts=(*outcome.parts, *parts))
 
 
 def _names(tool: Tool) -> tuple[str, ...]:
@@ -333,6 +339,12 @@ def _names(tool: Tool) -> tuple[str, ...]:
     other = TOOL_NAMES.get(tool.name)
     more = MORE_TOOL_NAMES.get(tool.name, ())
     return (tool.name, *more) if other is None else (tool.name, *more, other)
+
+
+def _guarded_names(tool: Tool) -> tuple[str, ...]:
+    """The same before a call."""
+    names = _names(tool)
+    return ("Write", *names) if tool.name in _GUARDED_AS_WRITES else names
 
 
 def _tool_input(tool: Tool, call: PreparedCall) -> dict[str, Any]:
