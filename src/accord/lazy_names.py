@@ -1,5 +1,6 @@
 """Imports on first use: names of a package, and modules that other modules import early but rarely use."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -31,7 +32,9 @@ def lazy_names(
     return load
 
 
-_RARELY_USED = ("asyncio.sslproto", "inspect", "locale", "msgspec.inspect", "ssl", "textwrap", "tokenize")
+_RARELY_USED = (
+    "asyncio.sslproto", "inspect", "locale", "msgspec.inspect", "platform", "ssl", "textwrap", "tokenize",
+)  # fmt: skip
 
 
 def import_asyncio() -> None:
@@ -43,6 +46,8 @@ def import_asyncio() -> None:
     if "asyncio" in sys.modules:
         return
     stand_ins: dict[str, Any] = {name: _stand_in(name) for name in _RARELY_USED}
+    if sys.platform == "linux":
+        stand_ins["platform"].system = lambda: os.uname().sysname  # for `uuid`, which msgspec imports
     stand_ins["typing_extensions"] = None  # msgspec then uses `typing`, which has the same from 3.11 on
     for name in stand_ins.keys() & sys.modules.keys():
         del stand_ins[name]
