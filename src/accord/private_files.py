@@ -92,20 +92,27 @@ def write_atomically(
     like: os.stat_result | None = None,
     dir_fd: int | None = None,
     last_step: Callable[[], AbstractContextManager[None]] = nullcontext,
+    durable: bool = True,
 ) -> None:
     """Write a file in one step: readers see the old bytes or the new ones, also after a power failure.
 
-    `like` is the status of the old file, whose owner and mode are kept; without it, the mode is `mode` less
+    Without `durable`, a power failure may leave a damaged file: for files that are checked when read. `like` is the status of the old file, whose owner and mode are kept; without it, the mode is `mode` less
     the umask. A link is replaced, not followed. The rename happens within `last_step`. Raises OSError.
     """
     temporary = os.path.join(os.path.dirname(path), f".accord-{os.urandom(8).hex()}.tmp")
-    with _new_file(temporary, data, mode, like, dir_fd), last_step():
+    with _new_file(temporary, data, mode, like, dir_fd, durable=durable), last_step():
         os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
 
 
 @contextmanager
 def _new_file(
-    path: StrPath, data: bytes, mode: int, like: os.stat_result | None = None, dir_fd: int | None = None
+    path: StrPath,
+    data: bytes,
+    mode: int,
+    like: os.stat_result | None = None,
+    dir_fd: int | None = None,
+    *,
+    durable: bool = True,
 ) -> Generator[None]:
     """Create a file with this content, on the disk; remove it if that or the block fails."""
     descriptor = os.open(path, _NEW_FILE, 0o600 if like is not None else mode, dir_fd=dir_fd)
@@ -118,7 +125,8 @@ def _new_file(
                 os.fchmod(descriptor, stat.S_IMODE(like.st_mode) & 0o777)
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            if durable:
+                os.fsync(descriptor)
         yield
     except BaseException:
         with suppress(OSError):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import AgentHarness, choose, provider_client
+from tests.coder.agent.test_rewind import said
 from tests.coder.models.harness import KINDS
 from tests.coder.tools.test_pdf_and_notebooks import pdf
 
@@ -79,7 +80,10 @@ async def test_a_subagent_is_not_asked_about_but_each_of_its_acts_is(
     async with ModelServer(script) as server, provider_client(harness, server, kind) as client:
         session = await client.new_session(harness.cwd)
         assert await answered(client, session, "delegate", "allow_once") == ["Sub-agent: Write b.txt"]
-    assert Path(harness.cwd, "b.txt").read_text() == "hi"
+        assert Path(harness.cwd, "b.txt").read_text() == "hi"
+        undone = said((await client.turn(session, "/undo"))[0])
+    assert not Path(harness.cwd, "b.txt").exists()
+    assert "not kept" not in undone  # no command ran
 
 
 async def test_an_answer_for_the_project_counts_in_the_next_session(

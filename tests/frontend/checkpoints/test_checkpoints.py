@@ -169,6 +169,8 @@ async def test_changes_of_commands_come_back(desk: Desk) -> None:
         (desk.root / "tool").write_text("formatted\n")
         (desk.root / "tracked").write_text("by a command\n")
         (desk.root / "deleted").unlink()
+        (desk.root / "deleted" / "below").mkdir(parents=True)
+        (desk.root / "deleted" / "below" / "new").write_text("new\n")
         (desk.root / "run.sh").unlink()
         (desk.root / "untracked").write_text("by a command\n")
         (desk.root / "created").write_text("new\n")

@@ -351,7 +351,8 @@ class SessionRuntime:
             if self.diagnostics is not None and tool.kind == "edit":
                 for path in call.subject.paths:
                     await self.diagnostics.before_edit(path)
-            if call.category not in _UNKNOWN_CHANGES or not checkpoints.needs_snapshot:
+            is_known = call.category not in _UNKNOWN_CHANGES or call.subject.asks_itself
+            if is_known or not checkpoints.needs_snapshot:
                 return
             if not await self.gate.only_reads(tool, call):
                 await checkpoints.before_command()

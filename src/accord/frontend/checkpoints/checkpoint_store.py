@@ -139,9 +139,9 @@ class CheckpointStore:
         """Keep a copy and return its digest. Raises OSError."""
         digest = digest_of(data)
         path = self._blob(digest)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size != len(data):
             private_folder(path.parent)
-            write_atomically(path, data)
+            write_atomically(path, data, durable=False)  # `get` checks it
             if self._size is not None:
                 self._size += len(data)
         return digest

@@ -7,6 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from accord.session.rewind import RewindResult, SkippedFile
 from accord.workspace.roots import Folder, StopSignal, in_exact_folder, replace_file
 
 CHANGED_SINCE: Final = "another program changed it since"
+_WRITERS: Final = 8
 _NOT_KEPT: Final = "its copy is missing or damaged"
 _TOO_LARGE: Final = f"{CHANGED_SINCE}, and it is too large to keep a copy"
 _HARD_LINK: Final = "it has other names (hard links)"
@@ -145,10 +147,15 @@ def restore(store: CheckpointStore, plan: RestorePlan) -> list[SkippedFile]:
     for step in sorted(removed, key=lambda step: step.path, reverse=True):
         for folder in reversed(step.folders):
             _remove_if_empty(folder)
-    for step in sorted(
-        (step for step in plan.steps if step.target.kind != "absent"), key=lambda step: step.path
-    ):
+
+    def write(step: RestoreStep) -> None:
         _attempt(step, lambda step: _write(store, step), failed)
+
+    for step in sorted(plan.steps, key=lambda step: step.path):
+        if step.target.kind == "folder":  # before the files in them
+            write(step)
+    with ThreadPoolExecutor(_WRITERS) as pool:  # each write waits for the disk
+        list(pool.map(write, (step for step in plan.steps if step.target.kind == "file")))
     return failed
 
 
@@ -235,6 +242,8 @@ def _remove_if_empty(folder: str) -> None:
 def _write(store: CheckpointStore, step: RestoreStep) -> None:
     stop = StopSignal()
     if step.target.kind == "folder":
+        if step.now.kind == "file":
+            _remove(step)
         in_exact_folder(
             step.path, lambda folder, name: folder.open_folder(name, create=stop).close(), create=stop
         )
@@ -243,9 +252,13 @@ def _write(store: CheckpointStore, step: RestoreStep) -> None:
     if data is None:
         raise OSError(0, _NOT_KEPT)
 
+    if step.now.kind == "folder":
+        for below, _, _ in os.walk(step.path, topdown=False):
+            _remove_if_empty(below)
+
     def write(folder: Folder, name: str) -> None:
         replace_file(folder, name, data, stop)
-        if step.now.kind == "absent" or (step.now.mode ^ step.target.mode) & 0o111:
+        if step.now.kind != "file" or (step.now.mode ^ step.target.mode) & 0o111:
             _set_mode(folder, name, step.target.mode)
 
     in_exact_folder(step.path, write, create=stop)
