@@ -22,7 +22,7 @@ from accord.text_width import count_text
 _TURN_STATUS: Final = {
     "end_turn": "done",
     "max_tokens": "stopped: the token limit was reached",
-    "max_turn_requests": "stopped: the limit of requests per turn was reached",
+    "max_turn_requests": "stopped: the agent reached a limit",
     "refusal": "the agent refused to continue",
     "cancelled": "cancelled",
 }

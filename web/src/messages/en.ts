@@ -322,7 +322,7 @@ export const en = {
 
   "turnEnd.canceled": "This turn was canceled",
   "turnEnd.tokens": "The agent reached the token limit",
-  "turnEnd.requests": "The agent reached the limit of model requests for one turn",
+  "turnEnd.requests": "The agent stopped at one of its limits",
   "turnEnd.refusal": "The agent refused to continue; it will not remember this prompt and the answer to it",
   "turnEnd.error": "The turn failed",
   "turnEnd.interrupted": "The turn was interrupted. What the agent did until then is shown above.",
