@@ -96,8 +96,9 @@ def write_atomically(
 ) -> None:
     """Write a file in one step: readers see the old bytes or the new ones, also after a power failure.
 
-    Without `durable`, a power failure may leave a damaged file: for files that are checked when read. `like` is the status of the old file, whose owner and mode are kept; without it, the mode is `mode` less
-    the umask. A link is replaced, not followed. The rename happens within `last_step`. Raises OSError.
+    `like` is the status of the old file, whose owner and mode are kept; without it, the mode is `mode` less
+    the umask. A link is replaced, not followed. The rename happens within `last_step`. Without `durable`, a
+    power failure may damage the file: for content that is checked when it is read. Raises OSError.
     """
     temporary = os.path.join(os.path.dirname(path), f".accord-{os.urandom(8).hex()}.tmp")
     with _new_file(temporary, data, mode, like, dir_fd, durable=durable), last_step():
