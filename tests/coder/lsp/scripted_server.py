@@ -59,7 +59,7 @@ if MODE == "huge":
     sys.stdout.write("Content-Length: 999999999\r\n\r\n")
     sys.stdout.flush()
 if MODE == "exit":
-    sys.stderr.write("no licence found\n")
+    sys.stderr.write("error: no licence found\n\nStack backtrace:\n   0: main\n")
     sys.exit(3)
 while True:
     message = read()

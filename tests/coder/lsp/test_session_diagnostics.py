@@ -97,7 +97,7 @@ async def test_many_errors_are_cut(harness: AgentHarness) -> None:
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
-        ("exit", "it ended by itself (no licence found)"),
+        ("exit", "it ended by itself (error: no licence found)"),
         ("garbage", "it writes something other than messages"),
         ("huge", "it sent a message of 999,999,999 bytes"),
         ("die", "it ended by itself"),

@@ -196,8 +196,10 @@ class RunningServer:
 
     def _fail(self, reason: str) -> None:
         if not self.failure:
-            last = one_line(self._errors.text.strip().rpartition("\n")[2], 200)
-            self.failure = f"{reason} ({last})" if last else reason
+            lines = self._errors.text.strip().split("\n")
+            # An error may be followed by a trace of calls.
+            told = next((line for line in lines if line.lower().startswith("error")), lines[-1])
+            self.failure = f"{reason} ({one_line(told, 200)})" if told else reason
         self._stop.set()
 
     def _watch_idleness(self) -> None:
