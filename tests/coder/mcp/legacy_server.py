@@ -101,6 +101,7 @@ class LegacyServer:
         odd: list[Any] = [
             {"name": name, "description": HIDDEN + "z" * 50_000, "inputSchema": schema} for name in ODD_TOOLS
         ]
+        odd.append({"name": "task", "inputSchema": {}, "execution": {"taskSupport": "required"}})
         odd.append({"name": "vast", "inputSchema": {"type": "object", "enum": ["v" * 200_000]}})
         odd += [
             5,

@@ -61,6 +61,9 @@ async def test_invalid_list_entries_do_not_affect_other_tools(tmp_path: Path) ->
         for name in ("bare", "half", "liar"):
             assert session.host.tools[f"old__{name}"].schema == {"type": "object", "properties": {}}
             assert await session.done(f"old__{name}") == name
+        server = session.host.server("old")
+        assert server is not None
+        assert {"task", "vast"} <= set(server.features.left_out)
 
 
 async def test_a_wrong_tool_schema_is_repaired_and_costs_nothing_else(tmp_path: Path) -> None:

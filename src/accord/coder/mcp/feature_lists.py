@@ -112,6 +112,8 @@ class FeatureLists:
             if len(msgspec.json.encode(schema)) > self._limits.schema_bytes:
                 raise ValueError("its schema is too large")
             tool.name.encode()  # rejects lone surrogates
+            if tool.execution is not None and tool.execution.task_support == "required":
+                raise ValueError("it can only be called as a task of MCP, which is not supported")
         except (ValueError, RecursionError) as error:
             _LOG.warning("tool %s of %s is left out: %s", name, self._context.name, error)
             return None
