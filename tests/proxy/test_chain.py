@@ -1,6 +1,7 @@
 """Chains of proxies: a conductor, parts that speak `proxy/successor`, and an agent."""
 
 import asyncio
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -153,6 +154,19 @@ def test_the_command_runs_a_chain_of_programs(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "from the proxy" in done.stdout + done.stderr
+
+
+def test_a_part_that_ends_is_named() -> None:
+    part = shlex.join([sys.executable, "-c", "raise SystemExit(3)"])
+    agent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    command = [sys.executable, "-m", "accord.cli", "proxy", "--part", part, "--", *agent]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as proxy:
+        assert proxy.stderr is not None
+        assert proxy.wait(PATIENCE) == 1  # stdin is open: the client is still there
+        line = proxy.stderr.read()
+    assert line.startswith("accord proxy: part 1 of the chain has ended")
+    assert "exited with code 3" in line
 
 
 @pytest.mark.parametrize(

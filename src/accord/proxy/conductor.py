@@ -7,6 +7,7 @@ re-issues cancellations with the id of the next one.
 
 import asyncio
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -96,6 +97,8 @@ class Conductor:
         self._parts = [_Part(self, place, transport) for place, transport in enumerate(parts)]
         self._version: Any = None
         """The version that the client asked for; no part may change it."""
+        self.broken_part: int | None = None
+        """The place of the part whose end ended the chain; None if it was the client's."""
         self._tasks = OwnedTasks()
 
     async def run(self) -> TransportEnd:
@@ -152,6 +155,7 @@ class Conductor:
             request.source.transport.send(encode_failure(request.id, failure))
         part.open.clear()
         if not self._end.done():
+            self.broken_part = None if part is self._client else part.place
             self._end.set_result(end)
 
     # -- forwarding
@@ -215,7 +219,8 @@ def run_chain(
 ) -> int:
     """Start proxies and an agent, each by its command, and connect them to a chain on stdin and stdout.
 
-    The first proxy is next to the client. Returns the agent's exit code. Raises NeverStarted.
+    The first proxy is next to the client. Returns the agent's exit code; 1 if a proxy has ended before it.
+    Raises NeverStarted.
     """
     return asyncio.run(_run_chain([*map(list, proxies), list(agent)], cwd, env))
 
@@ -234,7 +239,8 @@ async def _run_chain(
     except BaseException:
         await asyncio.gather(*(part.aclose() for part in parts))
         raise
-    running = asyncio.ensure_future(Conductor(client, parts).run())
+    conductor = Conductor(client, parts)
+    running = asyncio.ensure_future(conductor.run())
 
     def stop() -> None:
         running.cancel()
@@ -242,7 +248,12 @@ async def _run_chain(
     with forwarded_signals(parts[-1].tree, stop):
         await asyncio.wait((running,))
     if not running.cancelled():
-        running.result()
+        end = running.result()
+        place = conductor.broken_part
+        if place is not None and place + 1 < len(commands):
+            command = shlex.join(commands[place])
+            print_line(f"accord proxy: part {place + 1} of the chain has ended: {end.reason} ({command})")
+            return 1
     exit = parts[-1].tree.exit
     return 1 if exit is None else exit_like(exit)
 
