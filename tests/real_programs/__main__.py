@@ -81,6 +81,16 @@ def write_table(name: str, head: Iterable[str], rows: Iterable[list[str]], *, pa
     PAGE.write_text(page[: match.start(2)] + text + page[match.end(2) :], "utf-8")
 
 
+def _each_version(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An entry for every protocol version of an agent."""
+    result: list[dict[str, Any]] = []
+    for entry in entries:
+        for version in entry.pop("protocols", [1]):
+            name = entry["name"] if version == 1 else f"{entry['name']} in version {version}"
+            result.append({**entry, "name": name, "protocol": version})
+    return result
+
+
 def _convert(entries: list[dict[str, Any]], kind: Any) -> list[Any]:
     listed = ("command", "extra", "setup", "allow", "deny")
     return [
@@ -96,7 +106,7 @@ async def main() -> int:
     )
     options = parser.parse_args()
     programs = tomllib.loads(Path(__file__).with_name("programs.toml").read_text("utf-8"))
-    agents: list[AgentProgram] = _convert(programs["agent"], AgentProgram)
+    agents: list[AgentProgram] = _convert(_each_version(programs["agent"]), AgentProgram)
     clients: list[ClientProgram] = _convert(programs["client"], ClientProgram)
     log = FOLDER / "logs"
     log.mkdir(parents=True, exist_ok=True)

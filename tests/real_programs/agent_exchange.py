@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tests.real_programs.model_script import ANSWER, ModelScript
 
@@ -49,6 +49,8 @@ class AgentProgram:
     """Whether it must get an empty text for a missing file; otherwise it cannot create files."""
     mode: str = ""
     """The mode to choose, where the default does not ask the user."""
+    protocol: Literal[1, 2] = 1
+    """The protocol version to speak."""
 
     @property
     def version(self) -> str:
@@ -155,6 +157,7 @@ class AgentExchange:
             env=env,
             handlers=handlers,
             options=options,
+            protocol=self._program.protocol,
         )
 
     def _workspace(self, session: accord.ClientSession) -> LocalWorkspace:
