@@ -206,6 +206,33 @@ async def test_texts_of_a_message_keep_their_place_among_translated_updates() ->
         ]
 
 
+async def test_a_repeated_idle_state_does_not_end_the_next_turn() -> None:
+    """An agent repeats its state when the list of its background work changes."""
+    async with raw_agent() as (raw, connecting):
+        session = await open_session(raw, connecting)
+        for number in range(2):
+            running = asyncio.create_task(session.ask("hi"))
+            raw.reply(await raw.next("session/prompt"), {"messageId": f"u{number}"})
+            if number:
+                raw.state("idle", background=[])
+            raw.state("running")
+            raw.update("agent_message", messageId=f"a{number}", content=[chunk("hello")])
+            raw.state("idle", stopReason="end_turn")
+            assert (await running).text == "hello"
+
+
+async def test_a_prompt_that_is_canceled_before_it_is_inserted_ends_as_cancelled() -> None:
+    async with raw_agent() as (raw, connecting):
+        session = await open_session(raw, connecting)
+        running = asyncio.create_task(session.ask("hi"))
+        request = await raw.next("session/prompt")
+        session.cancel()
+        raw.send(
+            {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32800, "message": "Request cancelled"}}
+        )
+        assert (await running).stop_reason == "cancelled"
+
+
 async def test_an_error_of_the_turn_is_raised() -> None:
     async with raw_agent() as (raw, connecting):
         session = await open_session(raw, connecting)

@@ -15,6 +15,7 @@ from accord.errors import (
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
+    RequestCancelled,
     RpcError,
 )
 from accord.schema import (
@@ -119,6 +120,17 @@ class AgentSessionV2:
         self.streamed: tuple[type[Any], str] = (type(None), "")
         """The type of the chunks that arrive, and the id of their message."""
         self.calls: set[str] = set()
+        self._busy: bool | None = None
+
+    def ends_work(self, state: str) -> bool:
+        """Note a state. Return whether it ends work: an agent repeats the idle state with other details.
+
+        An agent that never reports that it works ends its work with every idle state.
+        """
+        was_busy, busy = self._busy is not False, state != "idle"
+        if busy or self._busy is not None:
+            self._busy = busy
+        return was_busy and not busy
 
     def forget(self) -> None:
         """Forget the history, which is about to be replayed."""
@@ -421,7 +433,10 @@ class ClientProtocolV2:
         def answer(envelope: Envelope) -> None:
             if envelope.error is not ABSENT or envelope.result is ABSENT:
                 session.prompts.remove(prompt)
-                self._fail(id, _prompt_error(envelope))
+                if _was_canceled(envelope):
+                    self._answer(id, PromptResponse("cancelled"))
+                else:
+                    self._fail(id, _prompt_error(envelope))
                 return
             prompt.inserted = True
             message_id = _message_id(envelope.result)
@@ -476,7 +491,7 @@ class ClientProtocolV2:
         for event in events_of(update):
             for item in self._inner_updates(session, event):
                 self._deliver_update(session_id, item)
-        if isinstance(update, v2.SessionStateUpdate) and update.state == "idle":
+        if isinstance(update, v2.SessionStateUpdate) and session.ends_work(update.state):
             self._idle(session, update)
 
     def _inner_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
@@ -564,6 +579,13 @@ def _message_id(result: Raw) -> str | None:
         return decode(v2.PromptResponseV2, result).message_id
     except Mismatch:
         return None
+
+
+def _was_canceled(envelope: Envelope) -> bool:
+    """Whether a prompt was canceled before its message was inserted. In version 1 this is a stop reason."""
+    error = None if envelope.error is ABSENT else parse_json(envelope.error)
+    code = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
+    return code == RequestCancelled.default_code
 
 
 def _prompt_error(envelope: Envelope) -> Any:
