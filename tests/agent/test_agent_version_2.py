@@ -126,6 +126,14 @@ async def test_a_newer_request_is_read_leniently_and_one_for_version_2_is_not() 
         assert result["protocolVersion"] == 2
 
 
+async def test_a_failed_initialize_leaves_every_version_open() -> None:
+    async with client_v2(echo_agent()) as client:
+        client.raw.send('{"jsonrpc":"2.0","id":null,"method":"initialize","params":{"protocolVersion":2}}')
+        assert (await client.raw.next())["error"]["code"] == -32600
+        answer = await client.raw.call_unchecked("initialize", {"protocolVersion": 1})
+        assert answer["result"]["protocolVersion"] == 1
+
+
 async def test_initialize_may_be_repeated_until_the_first_other_request() -> None:
     async with client_v2(echo_agent()) as client:
         assert (await client.error("session/new", cwd="/x"))["code"] == -32600
@@ -232,6 +240,7 @@ async def test_cancel_ends_the_running_prompt_and_those_that_wait() -> None:
         assert (await client.raw.answer_to(second))["error"]["code"] == -32800
         assert (await client.until_idle())[-1]["stopReason"] == "cancelled"
         await client.call("session/close", sessionId=session)
+        await client.call("session/close", sessionId=session)  # what is closed can be closed
 
 
 async def test_a_failed_turn_is_idle_with_the_error() -> None:
@@ -274,6 +283,31 @@ async def test_the_session_requires_action_while_the_user_is_asked() -> None:
         assert any("allowed: True" in str(message) for message in messages)
 
 
+async def test_a_late_answer_of_an_ended_turn_does_not_change_the_state() -> None:
+    agent = Agent("careful", protocol=(1, 2))
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None:
+        async with turn.tool_call(turn.text) as call:
+            await call.ask_permission()
+
+    async with client_v2(agent) as client:
+        await client.initialize()
+        session = await client.new_session()
+        client.prompt(session, "first")
+        first = await client.raw.until_method("session/request_permission")
+        client.raw.notify("session/cancel", {"sessionId": session})
+        await client.until_idle()
+        client.prompt(session, "second")
+        second = await client.raw.until_method("session/request_permission")
+        client.raw.reply(first, {"outcome": {"outcome": "cancelled"}})
+        client.raw.reply(second, {"outcome": {"outcome": "cancelled"}})
+        await client.until_idle()
+        states = [update["state"] for update in client.raw.updates("state_update")]
+        turn = ["running", "requires_action"]
+        assert states == [*turn, "idle", *turn, "running", "idle"]
+
+
 async def test_a_change_of_a_file_is_a_git_patch() -> None:
     agent = Agent("editor", protocol=(1, 2))
 
@@ -311,8 +345,9 @@ async def test_resume_replays_on_request_and_reports_the_state_before_its_answer
         await client.until_idle()
         await client.call("session/close", sessionId=session)
         request = {"sessionId": session, "cwd": "/home/me/app"}
-        error = await client.error("session/resume", **request, replayFrom={"type": "_x"})
-        assert error["code"] == -32602
+        for replay_from in ({"type": "_x"}, {}):
+            error = await client.error("session/resume", **request, replayFrom=replay_from)
+            assert error["code"] == -32602
         client.raw.ask("session/resume", request)
         assert [item["sessionUpdate"] for item in await client.until_idle()] == ["state_update"]
         assert "result" in await client.raw.next()

@@ -99,6 +99,35 @@ async def test_a_replay_keeps_the_ids_of_messages(audit: AuditLog, tmp_path: Pat
         assert {one["messageId"] for one in updates if "user" in one["sessionUpdate"]} == {message_id}
 
 
+async def test_a_client_that_comes_during_a_turn_gets_its_state_and_its_question(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with gateway_harness(audit=audit) as harness:
+        old, new = await harness.client(), await harness.client_v2()
+        await open_session(harness, old, tmp_path)
+        old.prompt("s1", "hello")
+        prompt = await harness.agent.until_method("session/prompt")
+        harness.agent.say("s1", "hi ")
+        params = {"sessionId": "s1", "toolCall": {"toolCallId": "c1", "title": "Run"}, "options": OPTIONS}
+        asked = harness.agent.ask("session/request_permission", params)
+        await old.until_method("session/request_permission")
+        replay = {"sessionId": "s1", "cwd": str(tmp_path), "replayFrom": {"type": "start"}}
+        updates, result = await new.updates_until(new.ask("session/resume", replay))
+        assert updates[-1] == {"sessionUpdate": "state_update", "state": "running"}
+        assert result == {}
+        waiting = new.ask("session/prompt", {"sessionId": "s1", "prompt": [{"type": "text", "text": "next"}]})
+        question = await new.until_method("session/request_permission")
+        new.reply(question, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        assert (await harness.agent.answer_to(asked))["result"]["outcome"]["optionId"] == "yes"
+        harness.agent.say("s1", "there")
+        harness.agent.reply(prompt, {"stopReason": "end_turn"})
+        assert (await state(new, "idle"))["stopReason"] == "end_turn"
+        prompt = await harness.agent.until_method("session/prompt")
+        harness.agent.reply(prompt, {"stopReason": "refusal"})
+        assert (await new.answer_to(waiting))["result"]["messageId"]
+        assert (await state(new, "idle"))["stopReason"] == "refusal"
+
+
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 def test_the_rules_of_version_2_hold_at_a_gateway(scheme: str, tmp_path: Path) -> None:
     """The whole list of rules holds; here one case for each kind of message."""

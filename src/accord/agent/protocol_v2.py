@@ -140,7 +140,7 @@ class AgentProtocolV2:
         session = self._questions.pop(envelope.id, None)
         self._transport.deliver(frame)
         if session is not None:
-            session.answered()
+            session.answered(envelope.id)
 
     def _receive_notification(self, envelope: Envelope, frame: bytes) -> None:
         if not self._initialized:
@@ -171,9 +171,14 @@ class AgentProtocolV2:
             else:
                 serve(_json(envelope.params), envelope)
         except (Mismatch, ValueError, NotJson) as error:
-            self._refuse(id, InvalidParams(f"Invalid params of {method}: {error}"))
+            self._refuse_call(envelope, InvalidParams(f"Invalid params of {method}: {error}"))
         except RpcError as error:
-            self._refuse(id, error)
+            self._refuse_call(envelope, error)
+
+    def _refuse_call(self, envelope: Envelope, error: RpcError) -> None:
+        if not self._initialized and envelope.method == "initialize":
+            self._start_again()
+        self._refuse(envelope.id, error)
 
     def send(self, frame: bytes) -> None:
         """Handle a frame of the agent."""
@@ -260,7 +265,7 @@ class AgentProtocolV2:
 
     def _open_session(self, session_id: str) -> SessionV2:
         session = self._sessions.get(session_id)
-        if session is None or not session.open:
+        if session is None or session.closed or not session.open:
             raise NotFound("Session not found", {"sessionId": session_id})
         return session
 
@@ -284,8 +289,6 @@ class AgentProtocolV2:
             request = decode(v2.InitializeRequestV2, encode(params))
         except Mismatch:
             if not (isinstance(requested, int) and requested > 2):
-                if not self._initialized:
-                    self._start_again()
                 raise
             request = v2.InitializeRequestV2(requested, UNKNOWN_PROGRAM)
         id: Any = envelope.id
@@ -346,11 +349,13 @@ class AgentProtocolV2:
     def _resume(self, params: Any, envelope: Envelope) -> None:
         request = decode(v2.ResumeSessionRequestV2, encode(params))
         replay = request.replay_from or None
-        if isinstance(replay, Unknown):
-            raise InvalidParams(f"replayFrom: unsupported type {replay.kind!r}")
+        if replay is not None and (isinstance(replay, Unknown) or "type" not in params["replayFrom"]):
+            raise InvalidParams(f"replayFrom: unsupported {params['replayFrom']}")
+        session = self._sessions.get(request.session_id)
+        if session is None or session.closed:
+            session = self._sessions[request.session_id] = SessionV2(self, request.session_id)
         loads = bool(self._agent.agent_capabilities and self._agent.agent_capabilities.load_session is True)
         resumes = self._serves("resume")
-        session = self._session(request.session_id)
         load = loads and (replay is not None or not resumes)
         if not (loads or resumes):
             self._open_session(request.session_id)
@@ -413,12 +418,17 @@ class AgentProtocolV2:
         if session is not None:
             session.cancel()
 
-        def read(_: Raw) -> None:
+        def answer(response: Envelope) -> None:
+            error = None if response.error is ABSENT else decode(v2.ErrorV2, response.error)
+            if error is not None and error.code != NotFound.default_code:  # closing what is closed succeeds
+                self.fail(envelope.id, response.error)
+                return
             if session is not None:
-                self._sessions.pop(session.id, None)
+                session.closed = True
             self.answer(envelope.id, v2.CloseSessionResponse())
 
-        self._call(envelope.id, "session/close", params, read)
+        self._answers[envelope.id] = answer
+        self._transport.deliver(encode(Request(cast(Any, envelope.id), "session/close", params)))
 
     def _set_option(self, params: Any, envelope: Envelope) -> None:
         request = decode(v2.SetSessionConfigOptionRequestV2, encode(params))
@@ -493,7 +503,7 @@ class AgentProtocolV2:
     def _is_plain(self, chunk: "re.Match[bytes]") -> bool:
         """Whether a chunk needs no translation, apart from the id of its message."""
         session = self._sessions.get(chunk[1].decode())
-        if session is None or session.replayed is not None:
+        if session is None or session.closed or session.replayed is not None:
             return False
         session.insert()
         session.ids.of(_CHUNKS[chunk[2]], chunk[4].decode())
@@ -505,7 +515,11 @@ class AgentProtocolV2:
     def _ask_permission(self, envelope: Envelope) -> None:
         request = decode(RequestPermissionRequest, envelope.params)
         session = self._session(request.session_id)
-        self._ask(session, envelope, session.permission_request(request))
+        if session.closed:
+            error = NotFound("Session not found", {"sessionId": session.id})
+            self._transport.deliver(encode_failure(cast(Any, envelope.id), error))
+        else:
+            self._ask(session, envelope, session.permission_request(request))
 
     def _ask_form(self, envelope: Envelope, frame: bytes) -> None:
         request = decode(CreateElicitationRequest, envelope.params)
@@ -520,7 +534,7 @@ class AgentProtocolV2:
         id: Any = envelope.id
         self._questions[id] = session
         if session is not None:
-            session.asked()
+            session.asked(id)
         self._transport.transmit(encode(Request(id, cast(str, envelope.method), params)))
 
 

@@ -90,6 +90,8 @@ class SessionV2:
         self.id: str = session_id
         self.open: bool = False
         """Whether the client has opened it; sub-agents have sessions that it has not."""
+        self.closed: bool = False
+        """Whether the client has closed it, and gets nothing more about it."""
         self.options: OfferedOptions = OfferedOptions()
         self.ids: MessageIds = MessageIds(f"msg-{os.urandom(6).hex()}")
         self.next_message_id: str = ""
@@ -107,7 +109,7 @@ class SessionV2:
         self._running: HeldPrompt | None = None
         self._own_turn = False  # a turn that no prompt asked for
         self._cancelling = False
-        self._questions = 0
+        self._questions: set[Any] = set()
         self._titles: dict[str, str] = {}
 
     # -- prompts ---------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ class SessionV2:
     def insert(self, message_id: str | None = None) -> None:
         """Report that the running prompt is in the conversation, unless that was done."""
         prompt = self._running
-        if prompt is None or prompt.inserted:
+        if prompt is None or prompt.inserted or self._own_turn:
             return
         prompt.inserted = True
         message_id = message_id or self.next_message_id or self.ids.new()
@@ -149,7 +151,7 @@ class SessionV2:
         if not was_inserted and (result is None or result.stop_reason == "cancelled"):
             self._link.fail(prompt.id, response.error if result is None else _CANCELLED)
         else:
-            self._running = prompt
+            self._running, self._own_turn = prompt, False
             self.insert()
             self._running = None
             self._end_turn(result, response.error)
@@ -196,18 +198,20 @@ class SessionV2:
     def report_state(self, state: str = "", **members: Any) -> None:
         """Send the state; without an argument the current one."""
         self._state = state or self._state
+        if self._state == "idle":
+            self._questions.clear()
         self.report(v2.SessionStateUpdate(self._state, background=self._background, **members))
 
-    def asked(self) -> None:
-        """Count a question of the agent, for which the work waits."""
-        self._questions += 1
+    def asked(self, id: Any) -> None:
+        """Note a question of the agent, for which the work waits."""
+        self._questions.add(id)
         if self._state == "running":
             self.report_state("requires_action")
 
-    def answered(self) -> None:
-        """Count the answer."""
-        self._questions -= 1
-        if self._questions == 0 and self._state == "requires_action":
+    def answered(self, id: Any) -> None:
+        """Note its answer, which is late if the work has ended."""
+        self._questions.discard(id)
+        if not self._questions and self._state == "requires_action":
             self.report_state("running")
 
     def permission_request(self, request: RequestPermissionRequest) -> v2.RequestPermissionRequestV2:
@@ -223,14 +227,23 @@ class SessionV2:
     def end_replay(self) -> None:
         """Report the state, as the end of a resumption requires."""
         self.silent, self.replayed = False, None
-        self.ids.end()
+        if self._state == "idle":  # otherwise the last message may go on
+            self.ids.end()
         self.report_state()
+
+    def join_turn(self, *, report: bool = True) -> None:
+        """Note that a turn runs which no prompt of this client asked for. Such a prompt waits for its end."""
+        if not self._own_turn:
+            self._own_turn = True
+            self._state = "running"
+            if report:
+                self.report_state()
 
     def update(self, update: Any) -> None:
         """Send an update of the agent in the form of version 2."""
         own = isinstance(update, Unknown) and update.kind.startswith(OWN_TAGS)
         event = own_event(update) if own else event_of(update)
-        if not self.turn_event(event) and not self.silent:
+        if not self.closed and not self.turn_event(event) and not self.silent:
             self.insert()
             for item in self._updates(event):
                 self.report(item)
@@ -241,8 +254,7 @@ class SessionV2:
             case TurnStarted() if self._running is not None:
                 self.insert(event.message_id)
             case TurnStarted():
-                self._own_turn = True
-                self.report_state("running")
+                self.join_turn()
                 if event.prompt:
                     self.report(v2.UserMessage(event.message_id or self.ids.new(), cast(Any, event.prompt)))
             case TurnEnded() if self._own_turn:

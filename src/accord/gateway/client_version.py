@@ -9,11 +9,13 @@ from typing import Any, Protocol
 import msgspec
 
 from accord.agent.protocol_v2 import AgentProtocolV2, Answer
+from accord.agent.session_v2 import SessionV2
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
 from accord.gateway.gateway_client import session_id_of
 from accord.schema import ClientCapabilities, InitializeRequest, PromptRequest
 from accord.schema.codec import decoder
-from accord.session.events import TurnEnded, TurnStarted
+from accord.session.events import TurnEnded
+from accord.session.protocol_v1 import accord_meta
 from accord.wire.envelope import ABSENT, Envelope, id_key, parse_envelope
 from accord.wire.translation import TranslatingTransport
 from accord.wire.transport import Frame, Receiver, TransportEnd
@@ -138,10 +140,18 @@ class _GatewayProtocolV2(AgentProtocolV2):
             params.meta = {**meta, "accord": {**accord, "messageId": session.next_message_id}}
         return super().call_agent(method, params, ended)
 
+    def _end_resume(self, session: SessionV2, envelope: Envelope, meta: Any) -> None:
+        accord = dict(accord_meta(meta))
+        if accord.pop("turn", None) == "running":
+            session.join_turn(report=False)
+            rest = {**meta, "accord": accord}
+            meta = {key: value for key, value in rest.items() if value} or msgspec.UNSET
+        super()._end_resume(session, envelope, meta)
+
     def _report_turn(self, turn: _TurnState) -> None:
         session = self._session(turn.session_id)
         if turn.state in ("started", "running"):
-            session.turn_event(TurnStarted([]))
+            session.join_turn()
         else:
             session.turn_event(TurnEnded(None, turn.stop_reason or ""))
 
@@ -150,7 +160,7 @@ class _GatewayProtocolV2(AgentProtocolV2):
         capabilities = inner.client_capabilities or ClientCapabilities()
         meta = capabilities.meta or {}
         announced: dict[str, Any] = meta.get("accord") or {}
-        capabilities.meta = {**meta, "accord": {**announced, "turn": True}}
+        capabilities.meta = {**meta, "accord": {**announced, "turn": "answer"}}
         inner.client_capabilities = capabilities
         return inner
 

@@ -34,9 +34,11 @@ from accord.gateway.contracts import SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import AgentReply, OfficialMessage, OfficialReader, Upstream, read_untyped
+from accord.schema import LoadSessionResponse, ResumeSessionResponse
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
+from accord.session.protocol_v1 import accord_meta
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import ABSENT, Fault, Notification, RequestId, RpcCore, Success, encode_failure
@@ -127,7 +129,18 @@ class ClientCall:
         `body` is the JSON text of the value, if known.
         """
         adapted = self.client.adapt(value)
+        if self.client.extensions.get("turn") == "answer":
+            adapted = self._with_turn(adapted)
         self.answer(encode(adapted) if body is None or adapted is not value else body)
+
+    def _with_turn(self, value: Any) -> Any:
+        """Say in the answer that opens a session that a turn runs, as a state of version 2 must."""
+        session = self.client.gateway.sessions.find(self.client.agent.name, self.session_id or "")
+        opens = isinstance(value, LoadSessionResponse | ResumeSessionResponse)
+        if not opens or session is None or not session.running_turns:
+            return value
+        meta = {**(value.meta or {}), "accord": {**accord_meta(value.meta), "turn": "running"}}
+        return msgspec.structs.replace(value, meta=meta)
 
     def answer_reply(self, upstream: Upstream, reply: AgentReply) -> Any:
         """Forward the agent's reply in official shape. Return the decoded result; None for an error."""
