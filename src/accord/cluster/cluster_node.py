@@ -51,6 +51,8 @@ LOG = getLogger("accord.cluster")
 _SERVICE_RESTART: Final = 1012
 _STOP_SECONDS: Final = 2.0
 _DRAIN_PAUSE: Final = 0.1
+_FLAG_SECONDS: Final = 2.0
+"""How long a drain waits until other nodes know of it. Without servers they learn it later, or by the lease."""
 _OBEY_SECONDS: Final = 5.0
 """How long an agent may take to end the turn of a session that another node has."""
 
@@ -209,7 +211,8 @@ class ClusterNode:
         if self._gateway is None or drain == self.fence.entry.draining:
             return
         self._gateway.stopping = drain
-        await self.fence.change(draining=drain)
+        changing = self._tasks.start(self.fence.change(draining=drain))
+        await within(self._clock, _FLAG_SECONDS, changing)
         if drain:
             LOG.info("this node gives its sessions up")
             self._drained.clear()
