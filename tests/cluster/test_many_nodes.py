@@ -325,6 +325,26 @@ async def test_two_agents_that_count_their_sessions_are_told_apart(
         assert newest == ["s1~b"]
 
 
+async def test_a_client_of_another_node_gets_the_output_of_commands(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    settings = server.settings()
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        await open_session(a.harness, await a.harness.client(), tmp_path)
+        client = await b.harness.client()
+        await client.load("s1", str(tmp_path))
+        agent, params = a.harness.agent, {"sessionId": "s1"}
+        created = await agent.call("terminal/create", {**params, "command": "echo", "args": ["hello"]})
+        content = [{"type": "terminal", "terminalId": created["terminalId"]}]
+        call = {"toolCallId": "c", "content": content}
+        agent.tell("s1", {**call, "sessionUpdate": "tool_call", "title": "Run"})
+        await agent.call("terminal/wait_for_exit", {**params, "terminalId": created["terminalId"]})
+        agent.tell("s1", {**call, "sessionUpdate": "tool_call_update", "status": "completed"})
+        shown = [await asyncio.wait_for(client.update(), PATIENCE) for _ in range(3)]
+        texts_of = [[item["content"]["text"] for item in update.get("content", ())] for update in shown]
+        assert texts_of == [[], ["```\nhello\n```"], []]  # without content it stays
+
+
 async def test_clients_are_told_that_a_stream_is_full_and_read_on(
     server: RunningServer, tmp_path: Path
 ) -> None:

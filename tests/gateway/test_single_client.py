@@ -258,11 +258,15 @@ async def test_a_client_without_terminal_support_gets_the_output_as_text(
         harness.agent.tell(
             "s1", {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run", "content": content}
         )
-        assert (await client.update())["content"] == content
+        assert "content" not in await client.update()
         wait = harness.agent.ask("terminal/wait_for_exit", {"sessionId": "s1", "terminalId": terminal})
         await harness.agent.answer_to(wait)
         update = await client.update()
         assert update["toolCallId"] == "c"
+        assert [item["content"]["text"] for item in update["content"]] == ["```\nhello\n```"]
+        done = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"}
+        harness.agent.tell("s1", {**done, "content": content})
+        update = await client.update()
         assert [item["content"]["text"] for item in update["content"]] == ["```\nhello\n```"]
         other = await harness.client()
         updates, _ = await other.load("s1", str(tmp_path))

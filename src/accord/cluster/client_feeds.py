@@ -9,6 +9,7 @@ from accord.cluster.session_feed import FeedCursor, FeedRecord
 from accord.errors import StoreError
 from accord.gateway.client_connection import ClientConnection, OutgoingFrame
 from accord.gateway.client_features import OfferedFeatures
+from accord.schema import ToolCall, ToolCallChange
 
 if TYPE_CHECKING:
     from accord.cluster.cluster_router import ClusterRouter
@@ -66,7 +67,10 @@ class ClientFeeds:
             for update, frame in record.updates:
                 if not self._features.wants_update(update):
                     continue
-                adapted = self._features.adapt(update)
+                if isinstance(update, ToolCall | ToolCallChange):
+                    adapted = self._features.adapt_call(update)  # the output comes from the session's node
+                else:
+                    adapted = self._features.adapt(update)
                 if adapted is not update:
                     frame = OutgoingFrame(update_body(session_id, adapted))
                 frames.append(frame)

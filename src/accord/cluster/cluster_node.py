@@ -52,7 +52,7 @@ _SERVICE_RESTART: Final = 1012
 _STOP_SECONDS: Final = 2.0
 _DRAIN_PAUSE: Final = 0.1
 _FLAG_SECONDS: Final = 2.0
-"""How long a drain waits until other nodes know of it. Without servers they learn it later, or by the lease."""
+"""How long a drain waits until other nodes know of it. Without servers they learn it later."""
 _OBEY_SECONDS: Final = 5.0
 """How long an agent may take to end the turn of a session that another node has."""
 

@@ -12,7 +12,6 @@ from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_features import OfferedFeatures
 from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionUpdate, ToolCall, ToolCallChange
 from accord.session import SessionOpened
-from accord.session.tool_calls import without_terminals
 
 
 class StoredSession:
@@ -37,8 +36,8 @@ class StoredSession:
             yield [SessionInfoUpdate(title=self._entry.summary.title)]
 
     def _shown(self, update: Any) -> Any:
-        if isinstance(update, ToolCall | ToolCallChange) and not self._features.extensions.get("terminal"):
-            return without_terminals(update, lambda _: None)
+        if isinstance(update, ToolCall | ToolCallChange):
+            return self._features.adapt_call(update)
         return self._features.adapt(update)
 
     @property

@@ -29,10 +29,14 @@ from accord.schema import (
     MessageMcpRequest,
     Notice,
     SessionNotification,
+    SessionUpdate,
+    ToolCall,
+    ToolCallChange,
 )
 from accord.schema.codec import DECODE_ERRORS, decode, encode
 from accord.schema.methods import Alias, notification, request
 from accord.session import turn_failed
+from accord.session.tool_calls import has_terminals
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import Notification, RequestId
@@ -64,9 +68,6 @@ _TURN_METHODS: Final = ("fs/read_text_file", *_CHANGING_METHODS)
 
 _MESSAGE_UPDATES: Final = frozenset({AgentMessageChunk, AgentThoughtChunk})
 """Updates that every client gets and that change nothing but the messages."""
-
-_FILTERED_UPDATES: Final = CAPABILITY_GATED | {ConfigOptionUpdate}
-"""Updates that depend on the capabilities of the client."""
 
 
 class AgentEvents:
@@ -115,24 +116,33 @@ class AgentEvents:
             if session.replay_unsent_from is not None:
                 return
             clients = (session.loading_client,)
-        if kind in _FILTERED_UPDATES:
-            if kind is ConfigOptionUpdate:
-                self._send_options(session, cast(ConfigOptionUpdate, notification.update), outgoing, clients)
+        update = notification.update
+        if isinstance(update, ToolCall | ToolCallChange):
+            if has_terminals(update):
+                call, text = update, session.terminal_text
+                self._send_adapted(
+                    session, update, outgoing, clients, lambda client: client.adapt_call(call, text)
+                )
                 return
-            clients = tuple(client for client in clients if client.wants_update(notification.update))
+        elif isinstance(update, ConfigOptionUpdate):
+            self._send_adapted(session, update, outgoing, clients, lambda client: client.adapt(update))
+            return
+        elif kind in CAPABILITY_GATED:
+            clients = tuple(client for client in clients if client.wants_update(update))
         if clients:
             self._gateway.outbox.post_in_batch(clients, outgoing, session.id, session.log)
 
-    def _send_options(
+    def _send_adapted(
         self,
         session: LiveSession,
-        update: ConfigOptionUpdate,
+        update: SessionUpdate,
         outgoing: OutgoingFrame,
         clients: Sequence[GatewayClient],
+        adapt: Callable[[GatewayClient], SessionUpdate],
     ) -> None:
-        """Send config options, adapted to each client."""
+        """Send config options or a tool call, adapted to each client."""
         for client in clients:
-            adapted = client.adapt(update)
+            adapted = adapt(client)
             if adapted is update:
                 self._gateway.outbox.post((client,), outgoing, session.id, session.log)
             else:

@@ -1,5 +1,6 @@
 """What a client can show, as it said in `initialize`."""
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from accord.schema import (
     Notice,
     SessionConfigBoolean,
 )
+from accord.session.tool_calls import ToolCallMessageT, without_terminals
 
 
 def asks_for_version_2(first: bytes) -> bool:
@@ -64,6 +66,12 @@ class OfferedFeatures:
             return False
         members = session.notices if kind is Notice else session.compaction
         return members is not UNSET and members is not None
+
+    def adapt_call(
+        self, update: ToolCallMessageT, output_of: Callable[[str], str | None] = lambda _: None
+    ) -> ToolCallMessageT:
+        """Return the tool call with text instead of terminals if the client does not show the gateway's."""
+        return update if self.extensions.get("terminal") else without_terminals(update, output_of)
 
     def adapt(self, value: Any) -> Any:
         """Return the value without boolean config options if the client does not support them."""

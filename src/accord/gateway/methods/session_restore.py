@@ -29,7 +29,6 @@ from accord.schema.codec import decode, encode
 from accord.schema.methods import request
 from accord.session import SessionOpened, TurnEnded
 from accord.session.protocol_v1 import session_opened_event
-from accord.session.tool_calls import without_terminals
 from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
@@ -125,8 +124,8 @@ def _send_update(client: "GatewayClient", session: LiveSession, update: SessionU
     """Send the update if the client wants it; return its size in bytes."""
     if not client.wants_update(update):
         return 0
-    if isinstance(update, ToolCall | ToolCallChange) and not client.extensions.get("terminal"):
-        update = without_terminals(update, session.terminal_text)
+    if isinstance(update, ToolCall | ToolCallChange):
+        update = client.adapt_call(update, session.terminal_text)
     body = encode(Notification("session/update", SessionNotification(session.id, update)))
     client.post(OutgoingFrame(body), session.id, session.log)
     return len(body)
