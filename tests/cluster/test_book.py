@@ -1,6 +1,7 @@
 """Session logs in JetStream as the gateway uses them: new, claimed, read, listed, released and deleted."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -378,6 +379,24 @@ async def test_frames_of_a_log_that_was_given_up_are_not_sent(cluster: Cluster) 
     assert book.uncommitted
     with pytest.raises(StoreError, match="gave the session up"):
         await _committed(book, log)
+
+
+async def test_a_delete_that_is_canceled_as_the_lease_ends_leaves_no_error_behind(
+    cluster: Cluster,
+) -> None:
+    book = await cluster.book()
+    reported: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(str(context)))
+    _new(book)
+    deleting = asyncio.ensure_future(book.delete("a", "s1"))
+    await asyncio.sleep(0)  # it waits for the append of the first records
+    deleting.cancel()
+    book.give_up("the lease ended")
+    await asyncio.wait((deleting,))
+    await settle()
+    del deleting
+    gc.collect()
+    assert reported == []
 
 
 async def test_a_full_stream_is_reported_and_the_rest_stays_readable(server: RunningServer) -> None:

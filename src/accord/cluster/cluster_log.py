@@ -1,12 +1,13 @@
 """The log of one session: `SessionLog` of `accord.gateway.contracts`, and its entry in the session list."""
 
 import asyncio
+from contextlib import suppress
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET, structs
 
-from accord.clock import within
+from accord.clock import with_timeout
 from accord.cluster.connection import NatsUnavailable
 from accord.cluster.jetstream import StoredMessage, with_retries
 from accord.cluster.log_message import OWNER, RELEASED, OwnerRecord, is_released, read_head
@@ -306,11 +307,8 @@ class ClusterLog:
         """Take no more records, and wait, in bounded time, until no append is under way."""
         self.closed = True
         if self._writer is not None and self._writer.failure is None:
-            written = asyncio.ensure_future(self._writer.written())
-            if await within(self._book.clock, CLOSE_SECONDS, written):
-                written.exception()  # then nothing is under way either
-            else:
-                written.cancel()
+            with suppress(TimeoutError, StoreError):  # after an error nothing is under way either
+                await with_timeout(self._writer.written(), CLOSE_SECONDS, self._book.clock)
 
     def abandon(self, error: StoreError) -> None:
         """Write nothing more."""
