@@ -220,6 +220,8 @@ _DOTTED: Final = {
     "request_model": "request.model",
     "request_stream": "request.stream",
     "response_finish_reasons": "response.finish_reasons",
+    "response_id": "response.id",
+    "response_model": "response.model",
     "response_time_to_first_chunk": "response.time_to_first_chunk",
     "tool_name": "tool.name",
     "tool_call_id": "tool.call.id",

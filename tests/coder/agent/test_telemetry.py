@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
+from tests.coder.agent.harness import (
+    SANDBOX_OFF,
+    AgentHarness,
+    ScriptedModel,
+    choose,
+    configure,
+    provider_client,
+    use,
+)
 from tests.gateway.gateway_harness import gateway_harness, open_session
 
 from accord import telemetry
@@ -19,6 +27,7 @@ from accord.coder.model_history import ThoughtPart, text_of
 from accord.coder.models import ModelError
 from accord.gateway.access.audit_log import AuditLog
 from accord.testing import ScriptedAgent, say
+from accord.testing.model_server import ModelAnswer, ModelServer
 from accord.testing.raw_peer import RecordingTransport
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="it needs the extra otel")
@@ -108,6 +117,19 @@ async def test_a_turn_has_spans_and_metrics_in_the_trace_of_its_client(
     assert metrics["gen_ai.execute_tool.duration"][0].attributes["error.type"] == "tool_error"
     assert metrics["gen_ai.client.operation.duration"][0].count == 2
     assert metrics["gen_ai.client.operation.time_to_first_chunk"][0].count == 1, "one answer had text"
+
+
+async def test_a_chat_span_has_the_answer_of_the_provider(harness: AgentHarness, recorded: Recorded) -> None:
+    async with (
+        ModelServer([ModelAnswer("hi")]) as server,
+        provider_client(harness, server, "anthropic") as client,
+    ):
+        await client.turn(await client.new_session(harness.cwd), "go")
+    [chat] = [span for name, span in recorded.spans.items() if name.startswith("chat ")]
+    members = dict(chat.attributes)
+    assert members["gen_ai.provider.name"] == "scripted"
+    assert members["gen_ai.response.model"] == members["gen_ai.request.model"]
+    assert members["gen_ai.response.id"] == "msg_1"
 
 
 async def test_content_is_recorded_only_by_its_switch(

@@ -1062,6 +1062,13 @@ def events_of(kind: Kind) -> list[Any]:
     return [json.loads(data) for data in found]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_has_its_id_and_the_model_that_gave_it(kind: Kind) -> None:
+    [stopped] = of(Stopped, read(kind, *events_of(kind)))
+    assert stopped.response_id
+    assert stopped.response_model == "m"
+
+
 def replace_somewhere(value: Any, data: st.DataObject) -> Any:
     """The value with one of its parts, at any depth, replaced by another value."""
     if isinstance(value, dict) and value and data.draw(st.integers(0, 4)):

@@ -280,6 +280,8 @@ class _Delta(Struct):
 
 
 class _Message(Struct):
+    id: Any = None
+    model: Any = None
     usage: dict[str, Any] | None = None
 
 
@@ -312,6 +314,7 @@ class _MessagesReader(AnswerReader):
         event = decode_event(data, _DECODER)
         match event.type:
             case "message_start" if event.message is not None:
+                self.identify(event.message.id, event.message.model)
                 self._count(event.message.usage)
             case "content_block_start" if event.content_block is not None:
                 yield from self._start(event.index, event.content_block)

@@ -235,6 +235,8 @@ class _PromptFeedback(Struct, rename="camel"):
 
 
 class _Chunk(Struct, rename="camel"):
+    response_id: Any = None
+    model_version: Any = None
     candidates: list[_Candidate] | None = None
     prompt_feedback: _PromptFeedback | None = None
     usage_metadata: dict[str, Any] | None = None
@@ -259,6 +261,7 @@ class _GeminiReader(AnswerReader):
         chunk = decode_event(data, _DECODER)
         if chunk.error:
             raise failure_of_event(chunk.error)
+        self.identify(chunk.response_id, chunk.model_version)
         if chunk.usage_metadata:
             self.usage = gemini_usage(chunk.usage_metadata)
         if not chunk.candidates:

@@ -76,6 +76,9 @@ class Stopped(Struct, frozen=True):
     message: AssistantMessage
     refusal_text: str = ""
     """The provider's explanation of a refusal."""
+    response_id: str = ""
+    response_model: str = ""
+    """The model that answered, if the provider says so: often the name with a date."""
 
 
 class Retrying(Struct, frozen=True):

@@ -205,6 +205,8 @@ class _Choice(Struct):
 
 
 class _Chunk(Struct):
+    id: Any = None
+    model: Any = None
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
@@ -240,6 +242,7 @@ class _ChatReader(AnswerReader):
         chunk = decode_event(data, _DECODER)
         if chunk.error:
             raise failure_of_event(chunk.error)
+        self.identify(chunk.id, chunk.model)
         if chunk.usage:
             self.usage = openai_usage(chunk.usage, "prompt", "completion")
         if not chunk.choices:

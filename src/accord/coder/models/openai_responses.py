@@ -189,6 +189,8 @@ class _Incomplete(Struct):
 
 
 class _Response(Struct):
+    id: Any = None
+    model: Any = None
     status: str | None = None
     usage: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
@@ -273,6 +275,7 @@ class _ResponsesReader(AnswerReader):
 
     def _end(self, response: _Response) -> None:
         self.done = True
+        self.identify(response.id, response.model)
         if response.usage:
             self.usage = openai_usage(response.usage, "input", "output")
         if response.status == "failed" and response.error:

@@ -90,6 +90,9 @@ class _PartDraft:
         self.details: dict[str, Any] = {}
 
 
+_ID_CHARS: Final = 200
+
+
 class AnswerReader:
     """Collects the events of one streamed answer. A wire format implements `read`.
 
@@ -106,6 +109,8 @@ class AnswerReader:
         self.refusal_text: str = ""
         self.done: bool = False
         """Whether the provider has sent the last event of its format."""
+        self._response_id = ""
+        self._response_model = ""
         self._provider = endpoint.family
         self._drafts: dict[tuple[_DraftKind, Hashable], _PartDraft] = {}
         self._last: _PartDraft | None = None
@@ -115,6 +120,13 @@ class AnswerReader:
     def read(self, data: bytes) -> Iterator[ModelEvent]:
         """Yield the text and the thoughts in the data of one server-sent event."""
         raise NotImplementedError
+
+    def identify(self, response_id: Any, model: Any) -> None:
+        """Keep the id of the answer and the model that gave it; the first ones count."""
+        if not self._response_id and isinstance(response_id, str):
+            self._response_id = response_id[:_ID_CHARS]
+        if not self._response_model and isinstance(model, str):
+            self._response_model = model[:_ID_CHARS]
 
     def add_text(self, key: Hashable, text: str, details: Opaque | None = None) -> Iterator[ModelEvent]:
         """Add a piece of text to the part of this key."""
@@ -203,7 +215,13 @@ class AnswerReader:
             yield self.usage
         refusal_text = (self.refusal_text or self.finish_word) if self.finish == "refusal" else ""
         message = AssistantMessage(parts, self._provider)
-        yield Stopped(self._stop_cause(bool(uses)), message, replace_surrogates(refusal_text))
+        yield Stopped(
+            self._stop_cause(bool(uses)),
+            message,
+            replace_surrogates(refusal_text),
+            self._response_id,
+            self._response_model,
+        )
 
     def _stop_cause(self, has_calls: bool) -> StopCause:
         if self.finish == "length":

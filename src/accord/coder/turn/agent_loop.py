@@ -176,6 +176,7 @@ class AgentLoop:
             stopped = await self._read_answer(request, operation)
             if operation is not None:
                 operation.set(response_finish_reasons=[stopped.reason])
+                operation.set(response_id=stopped.response_id, response_model=stopped.response_model)
                 _record_answer(operation, stopped)
             return stopped
 
