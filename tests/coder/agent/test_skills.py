@@ -10,6 +10,7 @@ from tests.agent.agent_client import Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 from tests.coder.agent.test_command_files import offered, prompt_text
 
+from accord.coder.definitions import definition_files
 from accord.coder.definitions.front_matter import read_markdown
 from accord.coder.model_history import ToolResult, text_of
 from accord.policy import TrustStore
@@ -222,6 +223,19 @@ async def test_the_nearest_skill_of_a_repository_wins(harness: AgentHarness, hom
         assert names_of(model) == ["deploy"], "folders above the repository do not count"
         told = await prompt_text(client, session, "/help")
     assert told.count("has the same name and is nearer") == 2
+
+
+async def test_many_untrusted_skills_displace_none_of_the_user(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(definition_files, "MAX_FILES", 3)
+    for number in range(4):
+        put(harness.project / ".agents" / "skills", f"theirs{number}")
+        put(harness.home / ".agents" / "skills", f"mine{number}")
+    async with harness.client(["ok"]) as client:
+        told = await prompt_text(client, await client.new_session(harness.cwd), "/skills")
+    assert told.count("- `theirs") == 3
+    assert told.count("- `mine") == 3
 
 
 async def test_an_untrusted_skill_does_not_replace_one_of_the_user(harness: AgentHarness, home: Path) -> None:

@@ -15,7 +15,7 @@ from accord.policy.trust_store import TrustStore
 from accord.safe_text import one_line
 
 MAX_FILES: Final = 200
-"""The maximum number of files of one kind."""
+"""The maximum number of files of one kind, each of the project and of the user."""
 _MAX_ENTRIES: Final = 2000
 """The maximum number of folder entries that are looked at below one folder."""
 _SKIPPED_FOLDERS: Final = (".git", "node_modules")
@@ -58,6 +58,8 @@ class _FileSearch:
         self._folders = folders
         self._cwd = os.path.realpath(cwd)
         self._seen: set[str] = set()
+        self._read = [0, 0]
+        """The number of files of the project, and of the user: the project must not displace those."""
         self._trust_store = TrustStore()
 
     def find(self) -> Iterator[DefinitionFile | str]:
@@ -77,7 +79,7 @@ class _FileSearch:
             display = one_line(path if top is None else os.path.relpath(path, self._cwd), 300)
             if real in self._seen:
                 continue
-            if len(self._seen) >= MAX_FILES:
+            if self._read[top is None] >= MAX_FILES:
                 yield f"`{display}`: only the first {MAX_FILES} files are read"
                 return
             parent = os.path.realpath(os.path.dirname(path))
@@ -85,6 +87,7 @@ class _FileSearch:
                 yield f"`{display}`: it is a link that leads out of the project"
                 continue
             self._seen.add(real)
+            self._read[top is None] += 1
             try:
                 content = read_bounded(real)
                 text = content.decode("utf-8-sig")
