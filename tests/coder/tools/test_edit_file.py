@@ -139,6 +139,7 @@ async def test_unique_loose_match_is_replaced_and_reported(
     ("old", "new"),
     [
         ("     6\t        return 1\n     7\t    return 2", "     6\tx\n    return 3"),
+        ("     7\treturn", "     7\tyield"),
         ("          return 1\n      return 2", "x"),
         ("rn 1 ", "x"),
         ("  \n ", "x"),
@@ -157,6 +158,19 @@ async def test_loose_match_in_two_places_is_refused(harness: ToolHarness, write:
     old = {"path": "b.py", "old_text": " " * 8 + "x = 1"}
     assert "old_text is not in" in await harness.refused("edit_file", **old, new_text="", replace_all=True)
     assert path.read_text() == "  x = 1\n    x = 1\n"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("old", ["}\n}\n", "}\n} \n", "     1\t}\n     2\t}\n"])
+async def test_places_that_overlap_are_several(
+    harness: ToolHarness, write: Write, old: str, line_end: str
+) -> None:
+    text = line_end.join(["}", "}", "}", ""])
+    path = write("c.js", text)
+    await harness.done("read_file", path="c.js")
+    await harness.refused("edit_file", path="c.js", old_text=old, new_text="};\n")
+    await harness.refused("edit_file", path="c.js", patch=" }\n-}\n+};")
+    assert path.read_bytes().decode() == text
 
 
 async def test_several_edits_are_made_in_order_or_not_at_all(harness: ToolHarness, code: Path) -> None:
@@ -230,6 +244,36 @@ async def test_patch_that_does_not_fit_changes_nothing(
 ) -> None:
     assert reason in await harness.refused("edit_file", path="a.py", patch=patch)
     assert code.read_text() == CODE
+
+
+METHODS = "class A:\n    def f(self):\n        pass\n\nclass B:\n    def f(self):\n        pass\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "outcome"),
+    [
+        ("@@     def f(self):\n-        pass\n+        return 1", "there 2 times, at 3, 7; add lines"),
+        (
+            "@@     def f(self):\n+        x = 1",
+            "'def f(self):' for `@@` is there 2 times, at 2, 6; add lines",
+        ),
+        ("         pass\n+\n*** End of File\n@@\n-class A:\n+class C:", "not in the file"),
+        ("@@ class B:\n@@     def f(self):\n-        pass\n+        return 1", "Edited b.py at line 7."),
+        ("@@ class A:\n-        pass\n+        return 1", "Edited b.py at line 3."),
+        ("-        pass\n+        return 1\n*** End of File", "Edited b.py at line 7."),
+        ("-    def f(self):\n+    def g(self):\n*** End of File", "there 2 times, at 2, 6; add lines"),
+    ],
+)
+async def test_a_hunk_below_a_repeated_line_needs_a_clear_place(
+    harness: ToolHarness, write: Write, patch: str, outcome: str
+) -> None:
+    path = write("b.py", METHODS)
+    await harness.done("read_file", path="b.py")
+    if outcome.startswith("Edited"):
+        assert outcome in (await harness.done("edit_file", path="b.py", patch=patch)).text
+    else:
+        assert outcome in await harness.refused("edit_file", path="b.py", patch=patch)
+        assert path.read_text() == METHODS
 
 
 async def test_typographic_characters_are_noticed(harness: ToolHarness, write: Write) -> None:

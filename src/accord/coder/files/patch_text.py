@@ -152,27 +152,34 @@ def _patched_lines(lines: Sequence[str], start: int, hunk: PatchHunk) -> tuple[l
 
 def _find_hunk(lines: Sequence[str], hunk: PatchHunk, position: int) -> int:
     """Return the index of the first line of the hunk, at or after `position`."""
+    header_places: list[int] = []
     for header in hunk.headers:
-        found = next((n for n in range(position, len(lines)) if lines[n].strip() == header.strip()), None)
-        if found is None:
+        header_places = [n for n in range(position, len(lines)) if lines[n].strip() == header.strip()]
+        if not header_places:
             raise BadPatch(f"there is no line {header[:100]!r} for `@@`")
-        position = found
+        position = header_places[0]
     old = hunk.old
     if not old:
-        if hunk.headers:
-            return position + 1
-        return len(lines) - (lines[-1] == "")
+        if len(header_places) > 1:
+            raise _unclear(f"the line {hunk.headers[-1][:100]!r} for `@@` is", header_places)
+        return position + 1 if header_places else len(lines) - (lines[-1] == "")
     places = list(_places(lines, old, position, "\r")) or list(_places(lines, old, position, " \t\r"))
     if not places:
         raise BadPatch(
             f"these lines are not in the file{' below it' * bool(hunk.headers)}:\n" + "\n".join(old)
         )
-    if len(places) > 1 and not hunk.headers and not hunk.at_end:
-        numbers = ", ".join(str(place + 1) for place in places[:_MAX_NAMED_LINES])
-        raise BadPatch(
-            f"the lines of a hunk are there {len(places)} times, at {numbers}; add lines around them"
-        )
-    return places[-1] if hunk.at_end else places[0]
+    if hunk.at_end and places[-1] + len(old) >= len(lines) - (lines[-1] == ""):
+        return places[-1]
+    # Below a `@@` line the first place counts, unless the line is there more than once above a place.
+    is_clear = len(header_places) == 1 or (header_places and header_places[1] > places[-1])
+    if len(places) > 1 and not is_clear:
+        raise _unclear("the lines of a hunk are", places)
+    return places[0]
+
+
+def _unclear(what: str, places: Sequence[int]) -> BadPatch:
+    numbers = ", ".join(str(place + 1) for place in places[:_MAX_NAMED_LINES])
+    return BadPatch(f"{what} there {len(places)} times, at {numbers}; add lines around them")
 
 
 def _places(lines: Sequence[str], old: Sequence[str], position: int, ignored: str) -> Iterator[int]:

@@ -39,6 +39,13 @@ def find_all(text: str, search_text: str) -> list[Match]:
     return found
 
 
+def find_another(text: str, search_text: str, match: Match) -> Match | None:
+    """Return the next position of `search_text` behind the start of a match; it may overlap the match."""
+    start = match.start + (2 if text.startswith("\r\n", match.start) else 1)
+    found = find_all(text[start:], search_text)
+    return Match(start + found[0].start, start + found[0].end) if found else None
+
+
 def _with_line_feeds(text: str) -> tuple[str, Callable[[int], int]]:
     """Return the text with line feeds as line ends, and the function from its positions to the original's."""
     lines = text.split("\r\n")
@@ -126,10 +133,10 @@ def find_loosely(text: str, search_text: str, replacement: str) -> LooseMatch | 
         differences.append("line numbers")
     if not searched.strip():
         return None
-    found = [Match(start, start + len(searched)) for start in _find_starts(plain, searched)]
+    found = _find_lines(plain, searched, ignored="")
     if not (differences and found):
         differences.append("blanks at the ends of lines")
-        found = _find_without_trailing_blanks(plain, searched)
+        found = _find_lines(plain, searched, ignored=r"[ \t]*")
     if not found:
         differences[-1] = "indentation"
         found, new = _find_indented(plain, searched, new)
@@ -154,10 +161,17 @@ def _without_line_numbers(text: str, *, consecutive: bool = True) -> str | None:
     return "\n".join(lines)
 
 
-def _find_without_trailing_blanks(text: str, search_text: str) -> list[Match]:
-    lines = [re.escape(line.rstrip(" \t")) for line in search_text.split("\n")]
-    pattern = "^" + r"[ \t]*\n".join(lines) + ("" if search_text.endswith("\n") else r"[ \t]*$")
-    return [Match(found.start(), found.end()) for found in re.finditer(pattern, text, re.MULTILINE)]
+def _find_lines(text: str, search_text: str, *, ignored: str) -> list[Match]:
+    """Return all places with these whole lines, also those that overlap.
+
+    `ignored`: what may stand at the ends of lines, a pattern.
+    """
+    lines = [line.rstrip(" \t") if ignored else line for line in search_text.split("\n")]
+    pattern = f"{ignored}\n".join(map(re.escape, lines)) + (
+        "" if search_text.endswith("\n") else f"{ignored}$"
+    )
+    found = re.finditer(f"^(?=({pattern}))", text, re.MULTILINE)
+    return [Match(place.start(1), place.end(1)) for place in found]
 
 
 def _find_indented(text: str, search_text: str, replacement: str) -> tuple[list[Match], str]:

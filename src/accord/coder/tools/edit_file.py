@@ -18,6 +18,7 @@ from accord.coder.files.text_document import Document, diff_of, normalize_line_e
 from accord.coder.files.text_match import (
     explain_mismatch,
     find_all,
+    find_another,
     find_loosely,
     line_number_at,
     replace_matches,
@@ -219,6 +220,8 @@ def _apply_edit(path: str, after: EditedText, edit: TextEdit) -> None:
             raise ToolFailure(f"old_text is not in {path}. {explain_mismatch(text, old)}")
         matches, new = [loose.match], loose.replacement
         after.differences.append(loose.difference)
+    elif len(matches) == 1 and not edit.replace_all and (another := find_another(text, old, matches[0])):
+        matches.append(another)  # overlaps the first one
     lines = [line_number_at(text, match.start) for match in matches]
     if len(matches) > 1 and not edit.replace_all:
         raise ToolFailure(
