@@ -1,6 +1,7 @@
 """Model servers on this machine: detection, model lists with abilities, and the window that is loaded."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -130,3 +131,35 @@ async def test_a_server_alone_means_a_loaded_model_or_one_with_tools() -> None:
     assert (first.name, loaded.name) == ("qwen3:8b", "gpt-oss:120b-cloud")
     with pytest.raises(UnknownModel, match=r"ollama does not answer at http://127.0.0.1:\d+/v1; start it"):
         registry.find("ollama")
+
+
+async def test_a_server_that_never_ends_its_answer_is_given_up() -> None:
+    ended = asyncio.Event()
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+        while not reader.at_eof():  # until the probe disconnects
+            writer.write(b" ")
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                await asyncio.wait_for(reader.read(1000), 0.01)
+        writer.close()
+        ended.set()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        endpoint = models({"LLAMACPP_BASE_URL": f"http://127.0.0.1:{port}/v1"}).endpoints.get("llamacpp")
+        assert await asyncio.to_thread(probe, endpoint, 0.1) is None
+        await ended.wait()
+
+
+async def test_names_and_sizes_that_cannot_be_are_left_out() -> None:
+    names = ["a\x1b[2Jb", "a\nb", "x" * 300, "fine"]
+    pages = VLLM | {
+        "/v1/models": {"object": "list", "data": [{"id": n, "max_model_len": 10**30} for n in names]}
+    }
+    async with ModelServer(pages=pages) as server:
+        endpoint = models({"VLLM_BASE_URL": server.base_url()}).endpoints.get("vllm")
+        found = await asyncio.to_thread(probe, endpoint, PATIENCE)
+    assert found is not None
+    assert list(found.models) == [AvailableModel("fine", "fine")]

@@ -5,8 +5,12 @@ look like the server that it is taken for.
 """
 
 import http.client
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, cast
 from urllib.parse import quote, urlsplit
 
@@ -17,11 +21,16 @@ from accord.coder.models.endpoint_presets import PRESETS
 from accord.coder.models.endpoints import Endpoint, Endpoints, is_loopback
 from accord.coder.models.model_registry import AvailableModel
 from accord.errors import UsageError
+from accord.safe_text import one_line
 
 PROBE_SECONDS: Final = 0.3
 """How long each request may take while servers are looked for. One that the user named gets more time."""
 _NAMED_SECONDS: Final = 2.0
+_MAX_REQUESTS_TIME: Final = 5
+"""How many times longer all requests to a server may take than one."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
+_MAX_NAME_CHARS: Final = 200
+_MAX_CONTEXT: Final = 1_000_000_000
 _MAX_MODELS: Final = 100
 _THREADS: Final = 16
 
@@ -75,7 +84,10 @@ def probe(endpoint: Endpoint, seconds: float = _NAMED_SECONDS) -> LocalServer | 
         models = read(server)
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.MsgspecError):
         return None
-    return None if models is None else LocalServer(endpoint.name, endpoint.base_url, models[:_MAX_MODELS])
+    if models is None:
+        return None
+    usable = [model for model in models if model.name.isprintable() and len(model.name) <= _MAX_NAME_CHARS]
+    return LocalServer(endpoint.name, endpoint.base_url, usable[:_MAX_MODELS])
 
 
 class _Server:
@@ -84,6 +96,7 @@ class _Server:
     def __init__(self, base_url: str, seconds: float) -> None:
         parts = urlsplit(base_url)
         self._seconds = seconds
+        self._deadline = time.monotonic() + seconds * _MAX_REQUESTS_TIME
         self._secure = parts.scheme == "https"
         self._host = parts.hostname or ""
         self._port = parts.port
@@ -93,8 +106,16 @@ class _Server:
     def get(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Return the JSON object at a path; None if there is none. With a body it is a POST request."""
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._seconds)
+        seconds = min(self._seconds, self._deadline - time.monotonic())
+        if seconds <= 0:
+            return None
+        connection = kind(self._host, self._port, timeout=seconds)
+        timer: threading.Timer | None = None
         try:
+            connection.connect()
+            # The time limit of a socket is for each read: a server may send a byte now and then for ever.
+            timer = threading.Timer(seconds, _disconnect, (connection.sock,))
+            timer.start()
             data = None if body is None else msgspec.json.encode(body)
             headers = {"accept": "application/json", "content-type": "application/json"}
             connection.request("GET" if body is None else "POST", path, data, headers)
@@ -105,8 +126,15 @@ class _Server:
         except (OSError, http.client.HTTPException, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None
         finally:
+            if timer is not None:
+                timer.cancel()
             connection.close()
         return cast(dict[str, Any], value) if isinstance(value, dict) else None
+
+
+def _disconnect(connected: socket.socket) -> None:
+    with suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _read_ollama(server: _Server) -> list[AvailableModel] | None:
@@ -151,7 +179,7 @@ def _read_lm_studio(server: _Server) -> list[AvailableModel] | None:
         models.append(
             AvailableModel(
                 str(entry["key"]),
-                str(entry.get("display_name") or entry["key"]),
+                one_line(str(entry.get("display_name") or entry["key"]), _MAX_NAME_CHARS),
                 next((size for size in sizes if size), None) or _size(entry.get("max_context_length")),
                 tools=abilities.get("trained_for_tool_use"),
                 images=abilities.get("vision"),
@@ -241,4 +269,4 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def _size(value: Any) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+    return value if isinstance(value, int) and 0 < value <= _MAX_CONTEXT else None
