@@ -151,11 +151,12 @@ class TurnRun:
             result.error = LimitReached(f"the turn did not end within {self.deadline:g} s (--deadline)")
         return result
 
-    def show_earlier_notices(self) -> None:
-        """Show what the agent has reported since the session was opened."""
+    def show_earlier_notices(self, shown: list[Notice]) -> None:
+        """Show what the agent has reported since the session was opened, but not what was `shown` then."""
         self._earlier_notices = list(self.session.state.notices)
         for notice in self._earlier_notices:
-            self._show(notice)
+            if not any(notice is other for other in shown):
+                self._show(notice)
 
     def stop(self) -> bool:
         """Ask the agent to stop. Returns False if no turn was running."""
@@ -423,6 +424,7 @@ class RunJob:
         self._noise_lines = 0
         self._code: int | None = None
         self._recorder: Recorder | None = None
+        self._shown_notices: list[Notice] = []
         self._turn_run: TurnRun | None = None
 
     async def run(self) -> int:
@@ -461,7 +463,7 @@ class RunJob:
             with self._steering(session):
                 turn = self._turn(choice, session, recorder)
                 blocks = self._blocks(agent)
-                turn.show_earlier_notices()
+                turn.show_earlier_notices(self._shown_notices)
                 result = await turn.run(blocks)
                 if self._schema is not None:
                     result = await self._schema.check(turn, result, self._output.note)
@@ -489,10 +491,15 @@ class RunJob:
                 observer=self._observe,
                 restart=RestartPolicy(),
                 on_stderr=self._show_stderr if self._arguments.stderr else None,
-                on_notice=lambda _, notice: self._output.note(notice_line(notice)),
+                on_notice=self._show_notice,
                 features=ClientFeatures(meta={"accord": {"extensions": [AGENTAO_ASK_USER]}}),
             )
         )
+
+    def _show_notice(self, session_id: str, notice: Notice) -> None:
+        """Show what is reported while the session is opened: it may take long."""
+        self._shown_notices.append(notice)
+        self._output.note(notice_line(notice))
 
     def _show_stderr(self, line: str) -> None:
         self._output.note(f"agent: {line}")

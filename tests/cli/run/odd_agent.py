@@ -232,6 +232,8 @@ def serve(message: Any) -> None:
                 update("notice", severity="warning", title="MCP server not used", description="a typo")
         case "session/load" | "session/resume":
             if message["params"]["sessionId"] == "s1":
+                if BEHAVIOR == "warns-early":
+                    update("notice", severity="info", title="Waiting for the lease of node b2")
                 answer(message, {})
             else:
                 fail(message, -32002, "Resource not found")

@@ -122,6 +122,10 @@ def test_non_json_output_of_the_agent_is_reported_and_ignored(harness: RunHarnes
 def test_a_notice_before_the_prompt_is_shown_once(harness: RunHarness) -> None:
     ran = harness.run("hello", *odd_agent("warns-early"))
     assert ran.out.splitlines().count("! warning: MCP server not used: a typo") == 1
+    words = ("--session", "s1", *odd_agent("warns-early"))
+    ran = harness.run("hello", *words, CAPABILITIES='{"loadSession": true}')
+    assert ran.err == "accord run: Waiting for the lease of node b2\n"  # at once, while the session is opened
+    assert "Waiting" not in ran.out
 
 
 # -- crashes ---------------------------------------------------------------------------------------------
