@@ -98,7 +98,7 @@ def test_a_script_adds_a_server_of_its_own(home: Path) -> None:
     assert text == (
         'effort = "high"   # kept\n\n[endpoints.work]\nbase_url = "https://models.example.com/v1"\n'
     )
-    again = accord_agent("--login", "work=https://other.example.com/v1", home=home)
+    again = accord_agent("--login", "work=https://other.example.com/v1", home=home, stdin=b"sk-of-other\n")
     assert (again.returncode, "has a server work already" in again.stderr) == (2, True)
     local = accord_agent("--login", "gpu.1=http://127.0.0.1:9/v1", home=home)
     assert local.returncode == 0, local.stderr

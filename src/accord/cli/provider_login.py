@@ -45,14 +45,15 @@ def log_in(provider: str | None, model: str | None = None) -> int:
     name, url = _find_server(provider, models, can_ask=at_terminal)
     needs_key = url is None and models.endpoints.get(name).needs_key
     key = _ask_key(name, needs_key) if at_terminal else _read_key(name, needs_key)
+    config = None if url is None else add_endpoint(name, url)  # first: the key is for this address only
     if key:
         try:
             file = save_key(name, key)
         except OSError as error:
             raise UsageError(_write_error(credentials_file(), error)) from None
         print_stderr(f"Stored the key of {name} in {file}. Only you can read this file.")
-    if url is not None:
-        print_stderr(f"Added {name} at {url} to {add_endpoint(name, url)}.")
+    if config is not None:
+        print_stderr(f"Added {name} at {url} to {config}.")
         models = ModelRegistry()
     for variable in _set_variables(name):
         print_stderr(f"{variable} is set in this environment and is used instead of the stored key.")
