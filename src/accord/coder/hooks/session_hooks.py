@@ -6,6 +6,7 @@ policy decides on the changed arguments, and an `allow` only means that the hook
 
 import asyncio
 import copy
+import logging
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.policy.mode_names import Mode
 
+_LOG: Final = logging.getLogger("accord.coder")
 STOP_LIMIT: Final = 8
 """How many times Stop hooks may prolong one turn."""
 _GENERAL_AGENT: Final = "general-purpose"
@@ -284,7 +286,12 @@ class SessionHooks:
         """Run hooks beside the session, which ends them."""
         task = asyncio.create_task(work)
         self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[HookAnswer]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.error("a hook failed beside the session", exc_info=error)
 
     async def _start(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
         environment = self._environment
