@@ -45,6 +45,7 @@ class ScriptedModel:
     provider = "openai"
     name = "scripted"
     efforts: Sequence[Effort] = ("low", "high")
+    max_tools: int | None = None
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from tests.coder.mcp.harness import HERE, serve_app
 from tests.coder.mcp.oauth_server import OAuthServer
 
 from accord.coder.mcp.own_servers import user_servers
+from accord.coder.models.endpoints import Endpoint
 
 STDIO = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(HERE / 'everything_server.py'))}]\n"
 SHOWS_NOTICES = {"session": EVERYTHING["session"]}
@@ -173,6 +174,23 @@ async def test_tools_that_are_left_out_are_named(harness: AgentHarness) -> None:
         notices = json.dumps(client.updates_of("notice"))
     assert "3 tools of the MCP server web not used" in notices
     assert "extra_247, extra_248, extra_249" in notices
+
+
+async def test_tools_that_are_too_many_for_the_model_are_left_out(harness: AgentHarness) -> None:
+    everything = EverythingServer()
+    everything.more = [tool(f"extra_{number}") for number in range(150)]
+    model = ScriptedModel()
+    model.max_tools = Endpoint("openai", "openai-chat", None, None, needs_key=False).max_tools
+    async with everything_client(harness, everything, model, capabilities=SHOWS_NOTICES) as (client, session):
+        for _ in range(2):
+            await client.turn(session, "go")
+        titles = [notice["title"] for notice in client.updates_of("notice")]
+        notices = json.dumps(client.updates_of("notice"))
+    names = [tool.name for tool in model.requests[-1].tools]
+    assert len(names) == 128
+    assert {"bash", "web__echo"} <= set(names)
+    assert len([title for title in titles if title.endswith("tools left out")]) == 1, "told once"
+    assert "openai:scripted takes 128. Left out: " in notices
 
 
 async def test_question_without_a_client_that_shows_forms_is_canceled_not_declined(

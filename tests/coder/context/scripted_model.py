@@ -35,6 +35,7 @@ class Scripted:
     provider = "tests"
     sees_images = True
     efforts: Sequence[Effort] = ()
+    max_tools: int | None = None
 
     def __init__(self, *answers: str | ModelError, size: int | None = 100_000) -> None:
         self.context_size = size

@@ -16,6 +16,7 @@ class AgentAsModel:
     efforts: Sequence[Effort] = ()
     sees_images: bool = True
     context_size: int | None = None
+    max_tools: int | None = None
 
     def __init__(self, name: str) -> None:
         self.name: str = name

@@ -21,6 +21,7 @@ DEFAULT_MODELS: Final[dict[str, str]] = {
 }
 """The built-in providers, in the order in which a key is looked up, and the default model of each."""
 
+_MAX_TOOLS: Final = {"openai": 128, "azure": 128, "groq": 128, "xai": 200}
 _OPENAI_HOST: Final = "api.openai.com"
 _EXTRA_ADDRESS_VARIABLES: Final[dict[str, tuple[str, ...]]] = {"google": ("GOOGLE_GEMINI_BASE_URL",)}
 
@@ -46,6 +47,11 @@ class Endpoint(Struct, frozen=True):
     def is_official(self) -> bool:
         """Whether this is the provider's own server, not a compatible one."""
         return self.base_url is None and self.family in DEFAULT_MODELS
+
+    @property
+    def max_tools(self) -> int | None:
+        """How many tools a request may have: the provider refuses one with more. None if unknown."""
+        return 512 if self.kind == "google" else _MAX_TOOLS.get(self.family)
 
     @property
     def is_local(self) -> bool:

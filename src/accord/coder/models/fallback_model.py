@@ -53,6 +53,10 @@ class FallbackModel:
     def efforts(self) -> Sequence[Effort]:
         return self._models[0].efforts
 
+    @property
+    def max_tools(self) -> int | None:
+        return min((model.max_tools for model in self._models if model.max_tools), default=None)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield the events of the first model that answers, with a `Retrying` event before each other one."""
         while True:

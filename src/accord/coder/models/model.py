@@ -121,6 +121,11 @@ class Model(Protocol):
         """The levels of thinking that a request may ask for."""
         ...
 
+    @property
+    def max_tools(self) -> int | None:
+        """How many tools a request may have; None if unknown."""
+        ...
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield text, thoughts and complete tool calls as they arrive, then `RequestUsage` if known, then
         `Stopped`.

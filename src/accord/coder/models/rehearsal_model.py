@@ -50,6 +50,7 @@ class RehearsalModel:
     provider: str = REHEARSAL
     sees_images: bool = False
     efforts: Sequence[Effort] = ()
+    max_tools: int | None = None
 
     def __init__(self, context_size: int = REHEARSAL_CONTEXT, *, named: bool = True) -> None:
         """`named`: whether the user named this model. It follows commands only then."""

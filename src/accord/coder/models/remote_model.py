@@ -84,6 +84,7 @@ class RemoteModel:
         self.reported_images: bool | None = None
         """Whether it accepts images, by the provider's list of models."""
         self.endpoint = endpoint
+        self.max_tools: int | None = endpoint.max_tools
         self._connections = connections
         self._facts = facts or ModelFacts()
         self._requests = requests or RequestConfig()

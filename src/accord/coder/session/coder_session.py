@@ -167,6 +167,8 @@ class CoderSession:
         self.effort: Effort | None = resources.config.models.effort
         self.history: ModelHistory = ModelHistory(journal, stored.messages)
         self.plan: Sequence[PlanEntry] = stored.plan
+        self.reported_tools: set[str] = set()
+        """Tools that the model does not get, as the user knows."""
         self.usage: UsageTotal = stored.usage
         self.has_title: bool = stored.has_title
         self.is_fork: bool = False

@@ -40,6 +40,7 @@ TURN_CANCELLED: Final = "The user cancelled the turn here."
 _REFUSED_IMAGE: Final = (
     "[image: {}, not shown to you: the provider refused the request with it; tell the user]"
 )
+_SHOWN_NAMES: Final = 20
 COMPACTION_RETRIES: Final = 2
 """How many times in a row a request that is too large is compacted and sent again."""
 
@@ -66,6 +67,8 @@ class AgentLoop:
 
     Returns the next input of the model if it must go on.
     """
+    reported_tools: set[str] = field(default_factory=set[str])
+    """Tools that the model does not get, as the user knows: there are more than it takes."""
     effort: Effort | None = None
     cache_key: str = ""
     on_usage: Callable[[RequestUsage, ModelRequest], Awaitable[None]]
@@ -129,13 +132,14 @@ class AgentLoop:
 
     def request(self) -> ModelRequest:
         """The next model request."""
-        messages, tools = self.history.repaired(), self.tool_runner.specs()
+        messages, tools = self.history.repaired(), self.tool_runner.specs()[: self.model.max_tools]
         return ModelRequest(self.system, messages, tools, self.effort, self.cache_key)
 
     async def _next_answer(self) -> Stopped:
         """Get one answer and add it to the history. Compacts and retries if the request is too large."""
         attempts = 0
         self.history.add(*await self.collect_notes())
+        await self._report_left_out()
         request = self.request()
         if await self.compact_if_needed(request, False):
             request = self.request()
@@ -157,6 +161,18 @@ class AgentLoop:
                 if not await self.compact_if_needed(request, True):
                     raise
                 request = self.request()
+
+    async def _report_left_out(self) -> None:
+        """Name the tools that are more than the model takes. The last ones are those of MCP servers."""
+        limit = self.model.max_tools
+        names = [] if limit is None else [spec.name for spec in self.tool_runner.specs()[limit:]]
+        if self.reported_tools.issuperset(names):
+            return
+        self.reported_tools.update(names)
+        shown = ", ".join(names[:_SHOWN_NAMES])
+        more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+        text = f"{self.model.provider}:{self.model.name} takes {limit}. Left out: {shown}{more}"
+        await self.output.notice(f"{count_text(len(names), 'tool')} left out", text, severity="warning")
 
     def _drop_new_images(self) -> bool:
         """Replace images that no answer has followed yet by notes. Returns whether there were any."""

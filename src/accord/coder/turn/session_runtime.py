@@ -149,7 +149,8 @@ class SessionRuntime:
         self.context_budget.prompt_received()
         await self.load_project_files(turn)
         await self._find_search(turn)
-        await self._wait_for_servers(turn.text)
+        if (servers := self.session.mcp) is not None:
+            await servers.wait_started(self.session.resources.config.mcp.start_seconds, turn.text)
         await self.offer_commands()
         if self.hooks is not None:
             self.hooks.turn_started()
@@ -329,6 +330,7 @@ class SessionRuntime:
             await_background=None if background is None else background.wait,
             on_stop=None if hooks is None else hooks.turn_stopping,
             effort=session.effort,
+            reported_tools=session.reported_tools,
             cache_key=session.id,
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
@@ -580,10 +582,6 @@ class SessionRuntime:
         if problem and problem != self._reported_search:
             await turn.notice("No web search", problem, severity="warning")
         self._reported_search = problem
-
-    async def _wait_for_servers(self, prompt: str) -> None:
-        if (servers := self.session.mcp) is not None:
-            await servers.wait_started(self.session.resources.config.mcp.start_seconds, prompt)
 
     async def aclose(self) -> None:
         """End the background jobs, and remove the launchers and the sandbox."""
