@@ -26,7 +26,7 @@ from accord.cluster.nodes import (
 from accord.cluster.settings import ClusterSettings, LeaseTimes
 from accord.cluster.streams import prepare_streams
 from accord.errors import UsageError
-from accord.gateway.contracts import Fenced, Owner
+from accord.gateway.contracts import Fenced
 from accord.schema.codec import encode
 
 TIMES = LeaseTimes(renew=0.02, deadline=PATIENCE, lease=PATIENCE * 2)
@@ -181,7 +181,6 @@ async def test_sessions_of_a_living_node_are_never_claimed(nodes: Nodes) -> None
     await owner.lease.start()
     await other.lease.start()
     assert not await other.directory.may_claim("b1", owner.lease.incarnation)
-    assert not await other.directory.declare_dead(Owner("b1", owner.lease.incarnation, 1))
     assert await other.directory.may_claim("b1", "an earlier incarnation")
     assert await other.directory.may_claim("a node that never was", "x")
 

@@ -25,7 +25,7 @@ from accord.cluster.placement import Volume
 from accord.cluster.settings import LeaseTimes, SubjectToken
 from accord.cluster.streams import ClusterStreams
 from accord.errors import StoreError, UsageError
-from accord.gateway.contracts import Fenced, Owner
+from accord.gateway.contracts import Fenced
 from accord.schema.codec import encode
 
 LOG = getLogger("accord.cluster")
@@ -402,10 +402,7 @@ class ClusterDirectory:
         """
         if node == self._lease.entry.node:
             return True  # its key is ours, so its earlier incarnations are gone
-        return await self.declare_dead(Owner(node, incarnation, 0))
-
-    async def declare_dead(self, owner: Owner) -> bool:
-        key = owner.node, owner.incarnation
+        key = node, incarnation
         watch = self._watches.get(key)
         if watch is None:
             watch = self._tasks.start(self._registry.break_lease(*key, self._lease.times.lease, self._clock))

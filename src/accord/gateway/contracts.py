@@ -1,7 +1,7 @@
-"""The contracts between the gateway and what keeps its state: session logs, owners of sessions, the fence.
+"""The contracts between the gateway and what keeps its state: session logs, the inbox, the fence.
 
 One machine keeps everything in files (`accord.gateway.session_log`); a cluster keeps it in JetStream. Each
-contract has one test that every implementation passes (tests/gateway/contracts).
+contract has one test that every implementation passes (tests/gateway/book_contract.py).
 
 The rules of the logs:
 
@@ -27,16 +27,6 @@ OnCommit: TypeAlias = Callable[[StoreError | None], None]
 
 
 HIDDEN_FROM_ALL: Final = "*"
-
-
-class Owner(Struct, frozen=True):
-    """The node that writes to a session's log."""
-
-    node: str
-    incarnation: str
-    """A random id of one start of the node: a restarted node is another owner."""
-    epoch: int
-    """The number of the claim. It grows with each claim and never goes back."""
 
 
 class SessionOwner(Struct, frozen=True, omit_defaults=True):
@@ -266,25 +256,6 @@ class RecordMark(NamedTuple):
 
     log: SessionLog
     number: int
-
-
-class Directory(Protocol):
-    """Which node owns a session, and which nodes could."""
-
-    def owner(self, agent: str, session_id: str) -> Owner | None:
-        """Return the owner as far as it is known here; None if the session has none."""
-        ...
-
-    def candidates(self, agent: str, folders: Sequence[str]) -> list[str]:
-        """Return the nodes that can run a session of this agent in these folders, the best one first."""
-        ...
-
-    async def declare_dead(self, owner: Owner) -> bool:
-        """Break the lease of an owner that is gone. Return whether that succeeded: then it writes no more.
-
-        Takes as long as a lease lasts.
-        """
-        ...
 
 
 class InboxItem(Struct, frozen=True):

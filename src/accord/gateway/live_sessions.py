@@ -13,7 +13,7 @@ from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import OutgoingFrame
-from accord.gateway.contracts import HIDDEN_FROM_ALL, Book, Owner, SessionLog
+from accord.gateway.contracts import HIDDEN_FROM_ALL, Book, SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.safe_text import one_line
 from accord.schema import (
@@ -84,8 +84,6 @@ class LiveSession:
         self.cwd: str = cwd
         self.additional_folders: tuple[str, ...] = additional_folders
         self.log: SessionLog = log
-        self.owner: Owner | None = None
-        """The node that has the session, in a cluster; None on one machine."""
         self.owns_log: bool = False
         """Whether this gateway has claimed the log, or created it."""
         self.needs_claim: bool = True
