@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from tests.cluster.nats_servers import RunningServer, connected, nats_server
 from tests.gateway.breakable_proxy import breakable_proxy
 from tests.patience import PATIENCE
@@ -13,6 +14,7 @@ from tests.patience import PATIENCE
 from accord.cluster.connection import NatsMessage, NatsRefused, NatsUnavailable, connect
 from accord.cluster.settings import ClusterSettings, read_cluster_settings
 from accord.errors import UsageError
+from accord.testing.fake_clock import settle
 
 
 async def test_subscriptions_outlast_a_broken_connection(server: RunningServer) -> None:
@@ -35,7 +37,9 @@ async def test_subscriptions_outlast_a_broken_connection(server: RunningServer) 
             assert received.empty()
 
 
-async def test_a_client_that_the_server_closed_for_good_is_replaced(tmp_path: Path) -> None:
+async def test_a_client_that_the_server_closed_for_good_is_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """A message whose headers make it too large closes the client of nats-py for good."""
     with nats_server(tmp_path) as server:
         async with connected(server.settings()) as connection:
@@ -43,8 +47,13 @@ async def test_a_client_that_the_server_closed_for_good_is_replaced(tmp_path: Pa
             changes: asyncio.Queue[bool] = asyncio.Queue()
             connection.on_change.append(changes.put_nowait)
             await connection.subscribe("t.news", lambda message: received.put_nowait(message.data))
+            settings = connection.settings
+            connection.settings = structs.replace(settings, tls_ca="missing")  # while its files are replaced
             await connection.publish("t.news", b"x" * (1024 * 1024 - 10), Accord="x" * 100)
             assert await asyncio.wait_for(changes.get(), PATIENCE) is False
+            await settle()
+            assert "file 'missing' does not exist); trying on" in caplog.text
+            connection.settings = settings
             assert await asyncio.wait_for(changes.get(), PATIENCE) is True
             assert await connection.publish("t.news", b"after")
             assert await asyncio.wait_for(received.get(), PATIENCE) == b"after"

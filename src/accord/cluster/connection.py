@@ -43,6 +43,7 @@ CONNECT_SECONDS: Final = 5.0
 INBOX: Final = "_INBOX."
 """Begins the subjects of answers."""
 _RECONNECT_PAUSE: Final = 0.2
+_REPLACE_PAUSE: Final = 1.0
 _PING_SECONDS: Final = 2
 _PENDING_MESSAGES: Final = 65_536
 _PENDING_BYTES: Final = 64 * 1024 * 1024
@@ -387,12 +388,18 @@ class NatsConnection:
             self._replacing = self._tasks.start(self._replace_client())
 
     async def _replace_client(self) -> None:
-        _close_transport(self._client)
-        self._client = _NatsClient(self.settings.uses_tls)
-        await self._connect()
+        while True:
+            _close_transport(self._client)
+            self._client = _NatsClient(self.settings.uses_tls)
+            try:
+                await self._connect()
+                for subscription in tuple(self._subscriptions):
+                    await self._subscribe(subscription)
+                break
+            except (AccordError, Error, OSError) as error:
+                LOG.error("no new connection to the NATS servers (%s); trying on", _text(error))
+                await self.clock.sleep(_REPLACE_PAUSE)
         self._replacing = None
-        for subscription in tuple(self._subscriptions):
-            await self._subscribe(subscription)
         await self._on_reconnect()
 
     def _report(self, connected: bool) -> None:
