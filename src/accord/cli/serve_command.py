@@ -65,9 +65,9 @@ def main(arguments: Sequence[str]) -> int:
     serve_arguments = read_arguments(arguments)
     from accord.extras import require
 
-    require("gateway", "accord serve")
+    require("gateway", "the gateway")
     if serve_arguments.settings.cluster is not None:
-        require("cluster", "accord serve --cluster")
+        require("cluster", "a cluster")
     from accord.cli.serve_process import serve
 
     return serve(serve_arguments)
