@@ -149,7 +149,8 @@ class SessionClient(Client):
             params.line = _at_least(1, line, "line")
         if limit is not None:
             params.limit = _at_least(0, limit, "limit")
-        response = await self._peer.call("fs/read_text_file", params, key=session.id)
+        is_plain = line is None and limit is None  # such a path is a string, which needs no check
+        response = await self._peer.call("fs/read_text_file", params, key=session.id, valid=is_plain)
         return response.content
 
     async def write_text_file(self, path: "str | PathLike[str]", content: str) -> None:
@@ -220,9 +221,15 @@ class ClientPeer:
             update = {"sessionUpdate": f"_accord/{event}", **members}
             self.connection.notify("session/update", {"sessionId": session_id, "update": update})
 
-    def call(self, method: str, params: Any, *, key: Hashable, read: Any = None) -> Coroutine[Any, Any, Any]:
-        """Call a method of the client. Without a reader, the result has the type of the method table."""
-        check_valid(params)
+    def call(
+        self, method: str, params: Any, *, key: Hashable, read: Any = None, valid: bool = False
+    ) -> Coroutine[Any, Any, Any]:
+        """Call a method of the client. Without a reader, the result has the type of the method table.
+
+        `valid` parameters need no check.
+        """
+        if not valid:
+            check_valid(params)
         read = read or self._result_readers.get(method)
         if read is None:
             known = request("client", method)
