@@ -1,8 +1,10 @@
 """`accord tour`: all steps with and without a user, and nothing left behind."""
 
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,29 @@ def test_without_the_gateway_the_tour_says_what_to_type(
     assert f"\n  {sys.executable} -m pip install -e '{clone}[gateway]'\n  accord serve\n" in shown
     assert shown.index("The page") < shown.index("pip install") < shown.index("Next:")
     assert "Enter runs" not in shown
+
+
+def test_the_link_of_the_page_logs_in(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second Enter is pressed after a login with the link."""
+    statuses: list[int] = []
+
+    class User:
+        def readline(self) -> str:
+            if link := re.search(r"(http://\S+)/#token=(\S+)", capsys.readouterr().out):
+                request = urllib.request.Request(
+                    f"{link[1]}/api/login", b"", {"Authorization": f"Bearer {link[2]}", "Origin": link[1]}
+                )
+                with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                    statuses.append(response.status)
+            return "\n"
+
+    monkeypatch.setattr(tour_command, "_STEPS", ())
+    monkeypatch.setattr(tour_command, "is_terminal", lambda _: True)
+    monkeypatch.setattr(sys, "stdin", User())
+    assert tour_command.main([]) == 0
+    assert statuses == [204]
 
 
 def test_the_user_declines_the_edit_and_stops_the_tour(environment: dict[str, str], tmp_path: Path) -> None:

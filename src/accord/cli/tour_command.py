@@ -4,6 +4,7 @@ Every step is a real `accord` command in a temporary folder, with settings and s
 """
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -152,14 +153,26 @@ class _Tour:
         words = (*_PAGE.words, "--log-level", "error")
         with self._start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
+            lines: list[str] = []
             for _ in range(_SERVE_LINES):
                 line = process.stdout.readline()
                 if not line or line.startswith(_SERVE_READY):
                     break
-                print(line, end="")
+                lines.append(line)
             if process.poll() is not None:
                 raise AccordError("the gateway has ended; `accord doctor` shows what is broken")
-            self._wait("\nOpen the link in a browser, look around, and press Enter to stop the gateway. ")
+            address = re.search(r"listening on (\S+)", "".join(lines))
+            if not self._interactive or address is None:
+                print("".join(lines), end="")
+                return
+            print("".join(lines[:2]), end="")  # its output is no terminal, so it has made no token
+            print(f"\nOpen this link. Its token ends with the tour:\n\n  {address[1]}/#token={self._token()}")
+            self._wait("\nLook around, and press Enter to stop the gateway. ")
+
+    def _token(self) -> str:
+        words = ("serve", "token", "new", "--name", "tour", "--plain")
+        with self._start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+            return process.communicate()[0].strip()
 
     @contextmanager
     def _start(
