@@ -102,7 +102,7 @@ class LegacyServer:
             {"name": name, "description": HIDDEN + "z" * 50_000, "inputSchema": schema} for name in ODD_TOOLS
         ]
         odd.append({"name": "task", "inputSchema": {}, "execution": {"taskSupport": "required"}})
-        odd.append({"name": "vast", "inputSchema": {"type": "object", "enum": ["v" * 200_000]}})
+        odd.append({"name": "vast", "inputSchema": {"properties": {"a": {"enum": ["v" * 200_000]}}}})
         odd += [
             5,
             {"name": 7},

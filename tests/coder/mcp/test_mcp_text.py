@@ -58,6 +58,34 @@ def test_schemas_become_objects_and_deep_ones_are_refused() -> None:
         clean_schema(deep, 100)
 
 
+def test_alternatives_at_the_top_of_a_schema_become_optional_properties() -> None:
+    """Anthropic and OpenAI refuse a whole request for one such tool."""
+    text, number = {"type": "string"}, {"type": "number"}
+    schema = {
+        "$ref": "#/$defs/Place",
+        "$defs": {
+            "Place": {"properties": {"place": text}, "required": ["place"]},
+            "Me": {"allOf": 50 * [{"$ref": "#/$defs/Me"}]},
+        },
+        "properties": {"a": text},
+        "required": ["a", "gone"],
+        "anyOf": [
+            {"properties": {"b": text, "c": text}, "required": ["b"]},
+            {"oneOf": [{"properties": {"c": number}}, True, {"$ref": "#/$defs/Me"}, {"$ref": "x#/$defs/Y"}]},
+        ],
+        "allOf": [{"required": ["c"]}],
+        "not": {"required": ["a", "b"]},
+    }
+    assert clean_schema(schema, 100) == {
+        "type": "object",
+        "$defs": schema["$defs"],
+        "properties": {"a": text, "place": text, "b": text, "c": {"anyOf": [text, number]}},
+        "required": ["a", "place", "c"],
+    }
+    pair = {"anyOf": [{"required": ["route"]}, {"required": ["file"]}], "properties": {"route": text}}
+    assert clean_schema(pair, 100) == {"type": "object", "properties": {"route": text}}
+
+
 def nested_list(levels: int) -> bytes:
     """An answer to `tools/list` with an ordinary tool and one whose schema nests this deep."""
     deep = b'{"a":' * levels + b"{}" + b"}" * levels

@@ -219,7 +219,54 @@ def clean_schema(schema: dict[str, Any], limit: int) -> dict[str, Any]:
         cleaned["type"] = "object"
     if not isinstance(cleaned.get("properties"), dict):
         cleaned["properties"] = {}
-    return cleaned
+    return _without_combinations(cleaned)
+
+
+def _without_combinations(schema: dict[str, Any]) -> dict[str, Any]:
+    """Fold `anyOf` and its like at the top into the properties: providers refuse the whole request for one.
+
+    What only some alternatives require becomes optional; the server checks the arguments anyway.
+    """
+    if schema.keys().isdisjoint(_COMBINATIONS):
+        return schema
+    found: dict[str, list[Any]] = {}
+    required = _collect_properties(schema, schema, found, set())
+    kept = {keyword: value for keyword, value in schema.items() if keyword not in _COMBINATIONS}
+    kept["properties"] = {
+        name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in found.items()
+    }
+    if names := [name for name in dict.fromkeys(required) if name in found]:
+        kept["required"] = names
+    else:
+        kept.pop("required", None)
+    return kept
+
+
+def _collect_properties(
+    schema: Any, whole: Mapping[str, Any], found: dict[str, list[Any]], followed: set[str]
+) -> Sequence[str]:
+    """Add the properties of a schema and of its alternatives. Returns those that are always required.
+
+    Each reference is followed once: they may lead in circles.
+    """
+    if not isinstance(schema, dict):
+        return ()
+    members = cast(dict[str, Any], schema)
+    for name, form in members.get("properties", {}).items():
+        forms = found.setdefault(name, [])
+        if form not in forms:
+            forms.append(form)
+    required = [*members.get("required", ())]
+    reference = str(members.get("$ref", ""))
+    area, _, name = reference.removeprefix("#/").partition("/")
+    is_known = area in ("$defs", "definitions") and reference not in followed
+    referred = whole.get(area, {}).get(name) if is_known else None
+    followed.add(reference)
+    for inner in (referred, *members.get("allOf", ())):
+        required += _collect_properties(inner, whole, found, followed)
+    for inner in (*members.get("anyOf", ()), *members.get("oneOf", ())):
+        _collect_properties(inner, whole, found, followed)
+    return required
 
 
 def repair_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -276,6 +323,7 @@ _SCHEMA_MAPS: Final = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 )
 _SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_COMBINATIONS: Final = frozenset(("$ref", "allOf", "anyOf", "enum", "not", "oneOf"))
 _SUBSCHEMAS: Final = frozenset(
     (
         *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
