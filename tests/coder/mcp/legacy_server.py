@@ -101,6 +101,8 @@ class LegacyServer:
         odd: list[Any] = [
             {"name": name, "description": HIDDEN + "z" * 50_000, "inputSchema": schema} for name in ODD_TOOLS
         ]
+        names = {"$filter": {}, "rule[]": {}, "rule": {}, "é" * 90: {}}
+        odd.append({"name": "filter", "inputSchema": {"properties": names, "required": ["$filter"]}})
         odd.append({"name": "task", "inputSchema": {}, "execution": {"taskSupport": "required"}})
         odd.append({"name": "vast", "inputSchema": {"properties": {"a": {"enum": ["v" * 200_000]}}}})
         odd += [
@@ -154,7 +156,7 @@ class LegacyServer:
             os.write(2, f"the key is {os.environ['SERVER_KEY']}\n".encode())
             params = {"level": "warning", "data": f"key {os.environ['SERVER_KEY']} is weak"}
             self.send(method="notifications/message", params=params)
-        elif tool == "echo":
+        elif tool in ("echo", "filter"):
             text = json.dumps(arguments)
         else:
             text = tool

@@ -66,6 +66,16 @@ async def test_invalid_list_entries_do_not_affect_other_tools(tmp_path: Path) ->
         assert {"task", "vast"} <= set(server.features.left_out)
 
 
+async def test_arguments_have_names_that_every_provider_takes(tmp_path: Path) -> None:
+    async with McpSession([legacy_server(tmp_path)], tmp_path) as session:
+        await session.ready()
+        schema = session.host.tools["old__filter"].schema
+        assert list(schema["properties"]) == ["filter", "rule_", "rule", "argument"]
+        assert schema["required"] == ["filter"]
+        sent = await session.done("old__filter", filter="a", rule_="b", rule="c", argument="d")
+        assert json.loads(sent) == {"$filter": "a", "rule[]": "b", "rule": "c", "é" * 90: "d"}
+
+
 async def test_a_wrong_tool_schema_is_repaired_and_costs_nothing_else(tmp_path: Path) -> None:
     async with McpSession([legacy_server(tmp_path)], tmp_path) as session:
         await session.ready()

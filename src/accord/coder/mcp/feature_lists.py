@@ -21,6 +21,7 @@ from accord.coder.mcp.server_interface import (
     clean,
     clean_line,
     clean_schema,
+    with_usable_names,
 )
 
 T = TypeVar("T")
@@ -109,6 +110,7 @@ class FeatureLists:
             if len(tool.name) > _MAX_LISTED_NAME:
                 raise ValueError("its name is too long")
             schema = clean_schema(tool.input_schema, self._limits.description_chars)
+            schema, renamed = with_usable_names(schema)
             if len(msgspec.json.encode(schema)) > self._limits.schema_bytes:
                 raise ValueError("its schema is too large")
             tool.name.encode()  # rejects lone surrogates
@@ -124,6 +126,7 @@ class FeatureLists:
             clean(tool.description or "", self._limits.description_chars) or clean_line(title, _MAX_TITLE),
             schema,
             hints is not None and hints.read_only_hint is True,
+            renamed,
         )
 
     def _prompt(self, prompt: types.Prompt) -> OfferedPrompt:

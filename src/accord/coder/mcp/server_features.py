@@ -96,7 +96,9 @@ class McpTool:
         return self.definition.schema
 
     async def prepare(self, arguments: Any, context: ToolContext) -> PreparedCall:
-        call_arguments = read_object(self.name, arguments)
+        renamed = self.definition.renamed
+        given = read_object(self.name, arguments)
+        call_arguments = {renamed.get(name, name): value for name, value in given.items()}
 
         async def run(report: Report) -> ToolOutcome:
             reporter = _ProgressReporter(report, context)

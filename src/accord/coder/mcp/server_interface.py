@@ -129,6 +129,8 @@ class OfferedTool:
     schema: dict[str, Any]
     read_only: bool = False
     """The claim of the server."""
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The server's names of arguments that have another name in the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,28 @@ def _collect_properties(
     return required
 
 
+def with_usable_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Rename the properties of a clean schema whose names Anthropic refuses, such as `$filter`.
+
+    Returns also their names before.
+    """
+    properties: dict[str, Any] = schema["properties"]
+    renamed: dict[str, str] = {}
+    for name in properties:
+        if not _ARGUMENT_NAME.fullmatch(name):
+            usable = _NOT_IN_ARGUMENTS.sub("_", name).strip("_")[:_USABLE_CHARS] or "argument"
+            while usable in properties or usable in renamed:
+                usable += "_"
+            renamed[usable] = name
+    if not renamed:
+        return schema, renamed
+    ours = {theirs: usable for usable, theirs in renamed.items()}
+    changed = {**schema, "properties": {ours.get(name, name): form for name, form in properties.items()}}
+    if "required" in schema:
+        changed["required"] = [ours.get(name, name) for name in schema["required"]]
+    return changed, renamed
+
+
 def repair_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Drop the members of a JSON Schema that have a wrong form.
 
@@ -324,6 +348,9 @@ _SCHEMA_MAPS: Final = frozenset(
 )
 _SCHEMA_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _COMBINATIONS: Final = frozenset(("$ref", "allOf", "anyOf", "enum", "not", "oneOf"))
+_ARGUMENT_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NOT_IN_ARGUMENTS: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_USABLE_CHARS: Final = 56
 _SUBSCHEMAS: Final = frozenset(
     (
         *("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
