@@ -54,7 +54,7 @@ assert msgspec.json.decode(data, type=schema.ContentBlock) == block""",
 }
 """The first code of a page; for other modules, the import."""
 GUIDES = {
-    "accord.agent": "[Writing agents](../writing-agents.md)",
+    "accord.agent": "[Write an agent](../writing-agents.md)",
     "accord.client": "[Drive an agent from Python](../client.md)",
     "accord.errors": "[Handle errors](../errors.md)",
     "accord.frontend.policy_handler": "[A permission dialog with diffs](../permission-dialog.md)",

@@ -99,7 +99,7 @@ def control_set(folder: Path) -> list[CheckedProgram]:
     return [
         CheckedProgram("`accord agent` on `rehearsal`", own, (python, "-m", "accord.cli", "agent")),
         CheckedProgram(
-            "`mcp_agent.py` of [Writing agents](writing-agents.md)",
+            "`mcp_agent.py` of [Write an agent](writing-agents.md)",
             own,
             (python, str(guide_agent(folder))),
         ),
