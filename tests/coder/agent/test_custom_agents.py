@@ -85,6 +85,20 @@ async def test_a_custom_agent_does_a_task_with_its_prompt_tools_and_model(harnes
     assert results(main.requests[-1]) == ["Looks fine."]
 
 
+async def test_a_model_of_claude_code_is_one_of_anthropic(harness: AgentHarness) -> None:
+    own_agent(harness, "reviewer", REVIEWER.replace("mode: ask", "model: claude-opus-5"))
+    main, named = ScriptedModel([delegate(agent="reviewer")], ["ok"]), list[str]()
+
+    def resolver(name: ModelName) -> ScriptedModel:
+        named.append(str(name))
+        return main if name.name == "scripted" else ScriptedModel(["Fine."])
+
+    async with harness.client(model=resolver) as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert named[-1] == "anthropic:claude-opus-5"
+    assert results(main.requests[-1]) == ["Fine."]
+
+
 async def test_the_mode_of_an_agent_restricts_its_acts_and_nothing_else(harness: AgentHarness) -> None:
     own_agent(harness, "reviewer")
     write = use("bash", command="touch made")
@@ -241,6 +255,22 @@ def test_files_of_other_agents_are_read(header: str, tools: set[str] | None, mod
     agent = parsed(f"---\ndescription: D\n{header}\n---\nP")
     assert kept(agent) == (kept(AgentDefinition("a", "", "", "", "", False)) if tools is None else tools)
     assert agent.mode == mode
+
+
+@pytest.mark.parametrize(
+    ("model", "read"),
+    [
+        ("sonnet", None),
+        ("opus[1m]", None),
+        ("inherit", None),
+        ("haiku", "haiku"),
+        ("claude-opus-4-1-20250805", "claude-opus-4-1-20250805"),
+        ("anthropic/claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("gpt-5", "gpt-5"),
+    ],
+)
+def test_names_of_models_are_read(model: str, read: str | None) -> None:
+    assert parsed(f"---\ndescription: D\nmodel: {model}\n---\nP").model == read
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DESCRIPTION_CHARS: Final = 1024
 SMALL_MODEL: Final = "haiku"
 """The name that stands for the small model of the config."""
-_CLAUDE_MODELS: Final = ("sonnet", "opus", "fable")
+_CLAUDE_MODELS: Final = ("sonnet", "opus", "fable", "opusplan", "best")
 _CLAUDE_MODES: Final[Mapping[str, Mode | None]] = {
     "default": "ask",
     "acceptedits": "workspace-write",
@@ -234,6 +234,7 @@ def _strictest(rule: Value) -> str:
 
 def _model(content: MarkdownFile, remarks: list[str]) -> str | None:
     text = clean_line(content.text("model"), 200)
+    text = text.removesuffix("[1m]")  # Claude Code's mark for a large context
     if text.casefold() in _CLAUDE_MODELS:
         remarks.append(f"its model `{text}` has no version: it works with the model of the session")
         return None

@@ -137,8 +137,11 @@ class SessionDefinitions:
         if agent.model.casefold() == SMALL_MODEL:
             return small_model
         models = self._session.resources.models
+        provider = self._session.model.provider
+        if agent.model.startswith("claude-") and models.kind_of(self._session.model) != "anthropic":
+            provider = "anthropic"  # a file of Claude Code, while the session works with another provider
         try:
-            return await models.resolve(models.find(agent.model, self._session.model.provider))
+            return await models.resolve(models.find(agent.model, provider))
         except UnknownModel as error:
             raise ModelError("other", f"the agent {agent.name} ({agent.display_path}): {error}") from None
         except ModelError as error:
