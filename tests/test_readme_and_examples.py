@@ -110,10 +110,11 @@ def test_every_page_starts_with_a_task_and_a_command(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub forms them."""
+    """The anchors of a page's headings, as GitHub forms them, and of the names that the site documents."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    names = set(re.findall(r"^::: (.*)$", text, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings} | names
 
 
 def test_every_linked_heading_exists() -> None:
