@@ -87,7 +87,8 @@ class OptionDialog(ChoiceDialog):
         index = None if name is None else self._index(name)
         if index is None or not self.options.shows(index):
             return False
-        self.say_instead = name == REJECT_AND_SAY
+        if not self.answer.done():  # keys that were typed quickly arrive behind the answer
+            self.say_instead = name == REJECT_AND_SAY
         self.choose(index)
         return True
 
