@@ -199,18 +199,23 @@ class CoderResources:
 
     @cached_property
     def sees_images(self) -> bool:
-        """Whether the model of new sessions accepts images. Imports nothing if no model is configured."""
+        """Whether the model of new sessions accepts images; true until the user has chosen one.
+
+        Imports nothing if no model is configured.
+        """
         if self.options.resolver is None:
             if not is_configured(self.options):
-                return False
+                return True
             if (name := _complete_model_name(self.options)) is not None:
                 from accord.coder.models.model_name import REHEARSAL, guess_vision
 
                 return name != REHEARSAL and guess_vision(name)
+        from accord.coder.models.model_name import REHEARSAL
         from accord.coder.models.model_registry import UnknownModel
 
         try:
-            return self.models.sees_images(self.models.choose(self.options.model).model)
+            choice = self.models.choose(self.options.model)
+            return choice.source == REHEARSAL or self.models.sees_images(choice.model)
         except (UnknownModel, UsageError):
             return False  # the first session reports the error
 

@@ -1,5 +1,7 @@
 """The rehearsal model follows commands only if it was chosen by name."""
 
+from typing import Any
+
 import pytest
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, configure
 
@@ -39,11 +41,16 @@ async def test_without_a_model_commands_are_followed_only_after_the_user_named_i
 
 
 async def test_a_loaded_session_without_a_named_model_follows_no_commands(harness: AgentHarness) -> None:
+    def sees_images(initialized: Any) -> bool:
+        return initialized["agentCapabilities"]["promptCapabilities"]["image"]
+
     async with harness.client(environment={"ACCORD_MODEL": "rehearsal"}) as client:
+        assert not sees_images(client.initialized)
         session = await client.new_session(harness.cwd)
         await client.turn(session, "write b.txt: beta")
     params = {"sessionId": session, "cwd": harness.cwd, "mcpServers": []}
     async with harness.client(environment={}) as client:
+        assert sees_images(client.initialized)  # the model that the user will choose may do so
         await client.call("session/load", params)
         await client.turn(session, "write c.txt: gamma")
     assert not (harness.project / "c.txt").exists()
