@@ -207,15 +207,14 @@ class CoderResources:
             if not is_configured(self.options):
                 return True
             if (name := _complete_model_name(self.options)) is not None:
-                from accord.coder.models.model_name import REHEARSAL, guess_vision
+                from accord.coder.models.model_name import guess_vision
 
-                return name != REHEARSAL and guess_vision(name)
-        from accord.coder.models.model_name import REHEARSAL
+                return name != "rehearsal" and guess_vision(name)
         from accord.coder.models.model_registry import UnknownModel
 
         try:
             choice = self.models.choose(self.options.model)
-            return choice.source == REHEARSAL or self.models.sees_images(choice.model)
+            return choice.source == "rehearsal" or self.models.sees_images(choice.model)
         except (UnknownModel, UsageError):
             return False  # the first session reports the error
 
