@@ -164,6 +164,17 @@ async def test_batches_and_unusable_ids_get_one_error_with_a_null_id(line: str) 
         assert await client.call("session/list") == {"sessions": []}
 
 
+@pytest.mark.parametrize("params", [[], 7, {}, {"sessionId": {}, "requestId": []}])
+async def test_unusable_params_do_not_end_the_connection(params: Any) -> None:
+    async with client_v2(echo_agent()) as client:
+        await client.initialize()
+        client.raw.notify("session/cancel", params)
+        client.raw.notify("$/cancel_request", params)
+        answer = await client.raw.call_unchecked("session/close", params)
+        assert answer["error"]["code"] == -32602
+        assert await client.call("session/list") == {"sessions": []}
+
+
 async def test_methods_of_version_1_are_unknown() -> None:
     async with client_v2(echo_agent()) as client:
         await client.initialize()

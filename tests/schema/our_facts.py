@@ -89,12 +89,17 @@ def _our_name(name: str, version: int) -> str:
     return f"{name}V2" if version == 2 and hasattr(v2, f"{name}V2") else name
 
 
+def our_type(name: str, version: int) -> Any:
+    """Our type for an official definition."""
+    return getattr(PACKAGES[version], _our_name(name, version))
+
+
 def facts(*, stable: bool, version: int = 1) -> Iterator[str]:
     """All facts about our types; without the unstable ones if `stable`."""
     for name in sorted(names(stable=stable, version=version)):
         yield f"{name} exists"
         if name not in ABSORBED:
-            shape = shape_of(getattr(PACKAGES[version], _our_name(name, version)))
+            shape = shape_of(our_type(name, version))
             yield from _definition_facts(name, shape, stable, version)
 
 
@@ -111,7 +116,7 @@ def method_facts(*, stable: bool, version: int = 1) -> Iterator[str]:
 
 def _name_of(annotation: Any, version: int) -> str:
     every = names(stable=False, version=version)
-    return next(name for name in every if getattr(PACKAGES[version], _our_name(name, version)) is annotation)
+    return next(name for name in every if our_type(name, version) is annotation)
 
 
 def _is_unstable(annotation: Any) -> bool:

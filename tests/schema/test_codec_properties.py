@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from tests.repetitions import ALL
+from tests.repetitions import ALL, repetitions
 from tests.requirements import need_official_schemas
-from tests.schema.our_facts import OURS, names, public_names
+from tests.schema.our_facts import OURS, names, our_type, public_names
 from tests.schema.schema_strategies import damaged, json_values, values
 
 import accord.schema
@@ -27,6 +27,7 @@ quick = settings(
 )
 
 TYPES = [name for name in names(stable=False) if not isinstance(shape_of(getattr(accord.schema, name)), Text)]
+TYPES_V2 = [our_type(name, 2) for name in names(stable=False, version=2)]
 READ_PAST = {"McpError", "MessageMcpResponse"}
 """Types with an object to which others may add members. A reader does not keep those members."""
 TAGS = ("type", "sessionUpdate", "outcome", "mode", "action", "state")
@@ -95,6 +96,20 @@ def test_damaged_json_is_read_or_rejected(name: str, official: dict[str, Draft20
             assert found or kept, "lost although nothing is wrong"
 
     check()
+
+
+some_type_of_version_2 = st.sampled_from(TYPES_V2).filter(lambda cls: not isinstance(shape_of(cls), Text))
+
+
+@settings(quick, max_examples=repetitions(400))
+@given(some_type_of_version_2.flatmap(lambda cls: st.tuples(st.just(cls), values(shape_of(cls)))), st.data())
+def test_types_of_version_2_are_read_or_rejected(pair: tuple[Any, Any], data: st.DataObject) -> None:
+    cls, value = pair
+    assert decode(cls, encode(value)) == value
+    try:
+        decode(cls, encode(data.draw(damaged(to_builtins(value)))))
+    except Mismatch:
+        pass
 
 
 @quick

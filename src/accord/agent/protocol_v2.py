@@ -15,6 +15,7 @@ from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, NotFoun
 from accord.schema import (
     AudioContent,
     AuthenticateRequest,
+    CancelledOutcome,
     CreateElicitationRequest,
     EmbeddedResource,
     ForkSessionRequest,
@@ -29,6 +30,7 @@ from accord.schema import (
     NewSessionResponse,
     PromptRequest,
     RequestPermissionRequest,
+    RequestPermissionResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
     SessionConfigBoolean,
@@ -145,12 +147,15 @@ class AgentProtocolV2:
     def _receive_notification(self, envelope: Envelope, frame: bytes) -> None:
         if not self._initialized:
             return
-        if envelope.method == "$/cancel_request":
-            self._cancel_request(envelope, frame)
-        elif envelope.method == "session/cancel":
-            self._cancel(envelope, frame)
-        else:
-            self._transport.deliver(frame)
+        try:
+            if envelope.method == "$/cancel_request":
+                self._cancel_request(envelope, frame)
+            elif envelope.method == "session/cancel":
+                self._cancel(envelope, frame)
+            else:
+                self._transport.deliver(frame)
+        except (Mismatch, NotJson):
+            pass  # nothing answers a notification
 
     def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, cast(str, envelope.method)
@@ -414,7 +419,7 @@ class AgentProtocolV2:
         self._call(envelope.id, "session/list", params, read)
 
     def _close(self, params: Any, envelope: Envelope) -> None:
-        session = self._sessions.get(params.get("sessionId", ""))
+        session = self._sessions.get(_session_id(params))
         if session is not None:
             session.cancel()
 
@@ -488,7 +493,7 @@ class AgentProtocolV2:
         session.add_prompt(envelope.id, request)
 
     def _cancel(self, envelope: Envelope, frame: bytes) -> None:
-        session = self._sessions.get(_json(envelope.params).get("sessionId", ""))
+        session = self._sessions.get(_session_id(_json(envelope.params)))
         if session is not None:
             session.cancel()
         self._transport.deliver(frame)
@@ -515,9 +520,13 @@ class AgentProtocolV2:
     def _ask_permission(self, envelope: Envelope) -> None:
         request = decode(RequestPermissionRequest, envelope.params)
         session = self._session(request.session_id)
+        id: Any = envelope.id
         if session.closed:
-            error = NotFound("Session not found", {"sessionId": session.id})
-            self._transport.deliver(encode_failure(cast(Any, envelope.id), error))
+            self._transport.deliver(
+                encode_failure(id, NotFound("Session not found", {"sessionId": session.id}))
+            )
+        elif not request.options:  # there is nothing to ask
+            self._transport.deliver(encode(Success(id, RequestPermissionResponse(CancelledOutcome()))))
         else:
             self._ask(session, envelope, session.permission_request(request))
 
@@ -527,7 +536,12 @@ class AgentProtocolV2:
             self._transport.transmit(frame)
             return
         session = self._session(request.session_id) if request.session_id else None
-        self._ask(session, envelope, elicitation_v2(request))
+        try:
+            params = elicitation_v2(request)
+        except ValueError as error:
+            self._transport.deliver(encode_failure(cast(Any, envelope.id), InvalidParams(str(error))))
+            return
+        self._ask(session, envelope, params)
 
     def _ask(self, session: SessionV2 | None, envelope: Envelope, params: Any) -> None:
         """Send a question. The work of the session waits for the answer meanwhile."""
@@ -543,6 +557,13 @@ def _json(raw: Raw) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise Mismatch("params", "not an object")
     return cast("dict[str, Any]", value or {})
+
+
+def _session_id(params: dict[str, Any]) -> str:
+    session_id = params.get("sessionId")
+    if not isinstance(session_id, str):
+        raise Mismatch("$.sessionId", "expected string")
+    return session_id
 
 
 def _opening(kind: Any, request: Any) -> Any:

@@ -60,7 +60,7 @@ from accord.session.events import (
 )
 from accord.session.history_items import MessageKind
 from accord.session.protocol_v1 import updates_of
-from accord.session.protocol_v2 import commands_v1, events_of
+from accord.session.protocol_v2 import block_v2, commands_v1, events_of
 from accord.session.requests_v2 import permission_request_v1, servers_v2
 from accord.session.state import SessionState
 from accord.session.tool_calls import ToolCallState, without_terminals
@@ -214,7 +214,7 @@ class ClientProtocolV2:
 
     def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, cast(str, envelope.method)
-        if method == "session/request_permission":
+        if method == "session/request_permission" and id is not None:
             try:
                 request = decode(v2.RequestPermissionRequestV2, envelope.params)
             except Mismatch as error:
@@ -425,8 +425,13 @@ class ClientProtocolV2:
     # -- prompts ---------------------------------------------------------------------------------------------
 
     def _prompt(self, id: Any, params: Raw) -> None:
-        session_id = decode(PromptRequest, params).session_id
-        session = self._session(session_id)
+        request = decode(PromptRequest, params)
+        if not request.prompt:
+            raise ValueError("prompt: version 2 needs at least one content block")
+        blocks = [block_v2(block) for block in request.prompt]
+        if blocks != request.prompt:
+            params = Raw(encode(structs.replace(request, prompt=blocks)))
+        session = self._session(request.session_id)
         prompt = SentPrompt(id)
         session.prompts.append(prompt)
 
@@ -514,6 +519,8 @@ class ClientProtocolV2:
     def _plain_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
         """An event as updates of version 1. What they cannot say is left out, or becomes text."""
         state = session.state
+        if isinstance(event, Unknown) and not event.kind.startswith("_"):
+            return []
         if isinstance(event, MessageChanged | MessageChunk):
             known = isinstance(event, MessageChanged) and (event.kind, event.message_id) in session.messages
             updates = self._message(session, event) if isinstance(event, MessageChanged) else [event]
@@ -594,12 +601,17 @@ def _prompt_error(envelope: Envelope) -> Any:
     return envelope.error
 
 
+def _system_prompt(prompt: Any) -> Any:
+    content = [block_v2(block) for block in prompt.content] if prompt else []
+    return structs.replace(prompt, content=content) if content else prompt
+
+
 def _opening(kind: Any, request: Any) -> Any:
     members: dict[str, Any] = {
         "cwd": request.cwd,
         "mcp_servers": servers_v2(request.mcp_servers) or UNSET,
         "additional_directories": request.additional_directories,
-        "system_prompt": request.system_prompt,
+        "system_prompt": _system_prompt(request.system_prompt),
         "meta": request.meta,
     }
     if hasattr(request, "session_id"):

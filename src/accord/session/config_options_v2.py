@@ -62,8 +62,20 @@ def option_v2(option: SessionConfigOption) -> "v2.SessionConfigOptionV2":
         if isinstance(item, SessionConfigSelectGroup)
         else item
         for item in option.options
+        if not isinstance(item, SessionConfigSelectGroup) or item.options
     ]
     return v2.SessionConfigSelectV2(**members, options=cast(Any, options))
+
+
+def options_v2(options: list[SessionConfigOption]) -> "list[v2.SessionConfigOptionV2]":
+    """The options in the form of version 2, without those and the groups that offer nothing to choose."""
+    return [option_v2(option) for option in options if _offers_something(option)]
+
+
+def _offers_something(option: SessionConfigOption) -> bool:
+    return isinstance(option, SessionConfigBoolean) or any(
+        not isinstance(item, SessionConfigSelectGroup) or item.options for item in option.options
+    )
 
 
 class OfferedOptions:
@@ -130,4 +142,4 @@ class OfferedOptions:
     @property
     def all_v2(self) -> "list[v2.SessionConfigOptionV2]":
         """The same in the form of version 2."""
-        return [option_v2(option) for option in self.all]
+        return options_v2(self.all)

@@ -7,7 +7,7 @@ clears, content is appended by chunks, a change of files is a patch, and the mod
 from collections.abc import Callable
 from typing import Any, Final, cast, get_args
 
-from msgspec import UnsetType
+from msgspec import UnsetType, structs
 
 from accord.schema import (
     UNSET,
@@ -25,6 +25,9 @@ from accord.schema import (
     PlanEntryPriority,
     PlanEntryStatus,
     PlanItems,
+    ResourceLink,
+    SessionMessage,
+    SessionMessageChunk,
     SessionUpdate,
     TextContent,
     ToolCallContent,
@@ -37,7 +40,7 @@ from accord.schema import (
     UserMessageChunk,
     v2,
 )
-from accord.session.config_options_v2 import option_v1, option_v2
+from accord.session.config_options_v2 import option_v1, options_v2
 from accord.session.events import (
     Event,
     MessageChanged,
@@ -377,7 +380,7 @@ def updates_of(event: Event, ids: MessageIds) -> list[UpdateV2]:
     """Return the updates that report an event; empty if updates cannot express it."""
     if isinstance(event, MessageChunk):
         kind = _CHUNKS_V2[type(event)]
-        return [kind(event.content, ids.of(kind, event.message_id), meta=event.meta)]
+        return [kind(block_v2(event.content), ids.of(kind, event.message_id), meta=event.meta)]
     if isinstance(event, ToolCallChanged):
         ids.end_for(ToolCallChanged, event.patch.tool_call_id)
     elif isinstance(event, CompactionUpdate | CompactionSummaryChunk):
@@ -398,7 +401,24 @@ _SHARED: Final = frozenset(get_args(SessionUpdate)) & _UPDATES_V2 | {Unknown}
 
 def _whole_message(event: MessageChanged, ids: MessageIds) -> list[UpdateV2]:
     message_id = event.message_id or ids.new()
-    return [_MESSAGES_V2[event.kind](message_id, event.content)]
+    return [_MESSAGES_V2[event.kind](message_id, _blocks_v2(event.content))]
+
+
+def block_v2(block: ContentBlock) -> ContentBlock:
+    """A content block without the numbers that version 2 does not allow; version 1 has no limits for them."""
+    annotations = block.annotations or None
+    if annotations is not None and annotations.priority and not 0 <= annotations.priority <= 1:
+        block = structs.replace(block, annotations=structs.replace(annotations, priority=UNSET))
+    if isinstance(block, ResourceLink) and block.size and block.size < 0:
+        block = structs.replace(block, size=UNSET)
+    return block
+
+
+def _blocks_v2(content: Any) -> Any:
+    """The same for one block, a list of them, null or nothing."""
+    if isinstance(content, list):
+        return [block_v2(block) for block in cast("list[ContentBlock]", content)]
+    return block_v2(content) if content else content
 
 
 def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2]:
@@ -449,6 +469,8 @@ def _location_v2(place: ToolCallLocation) -> list[v2.ToolCallLocationV2]:
 
 def tool_content_v2(item: ToolCallContent) -> Any:
     """The content of a tool call in the form of version 2."""
+    if isinstance(item, Content):
+        return structs.replace(item, content=block_v2(item.content))
     if not isinstance(item, Diff):
         return item
     old = item.old_text
@@ -540,7 +562,11 @@ def commands_v2(commands: list[AvailableCommand]) -> "list[v2.AvailableCommandV2
 
 
 def _options_updates(event: ConfigOptionUpdate, ids: MessageIds) -> list[UpdateV2]:
-    return [v2.ConfigOptionUpdateV2([option_v2(option) for option in event.config_options], meta=event.meta)]
+    return [v2.ConfigOptionUpdateV2(options_v2(event.config_options), meta=event.meta)]
+
+
+def _content_updates(event: Any, ids: MessageIds) -> list[UpdateV2]:
+    return [structs.replace(event, content=_blocks_v2(event.content))]
 
 
 _UPDATES: Final[dict[type, Callable[[Any, MessageIds], list[UpdateV2]]]] = {
@@ -551,5 +577,8 @@ _UPDATES: Final[dict[type, Callable[[Any, MessageIds], list[UpdateV2]]]] = {
     PlanChanged: _plan_updates,
     AvailableCommandsUpdate: _commands_updates,
     ConfigOptionUpdate: _options_updates,
+    CompactionSummaryChunk: _content_updates,
+    SessionMessage: _content_updates,
+    SessionMessageChunk: _content_updates,
 }
 """Converters for the events that are not updates themselves."""

@@ -280,12 +280,20 @@ def permission_request_v1(request: v2.RequestPermissionRequestV2, new_id: str) -
     return RequestPermissionRequest(request.session_id, call, options, meta=request.meta)
 
 
+def _none_to_unset(value: Any) -> Any:
+    return UNSET if value is None else value
+
+
 def elicitation_v2(request: ElicitationFormMode | ElicitationUrlMode) -> Any:
-    """An elicitation as version 2 says it; there, members that version 1 may leave out are required."""
+    """An elicitation as version 2 says it; there, members that version 1 may leave out are required.
+
+    Raises ValueError for one that version 2 cannot say: without a session and a request, or with a list
+    that offers nothing to choose.
+    """
     scope: dict[str, Any] = {
-        "session_id": request.session_id,
-        "tool_call_id": request.tool_call_id,
-        "request_id": request.request_id,
+        "session_id": _none_to_unset(request.session_id),
+        "tool_call_id": _none_to_unset(request.tool_call_id),
+        "request_id": _none_to_unset(request.request_id) if request.session_id in (UNSET, None) else UNSET,
         "meta": request.meta,
     }
     if isinstance(request, ElicitationUrlMode):
@@ -293,6 +301,10 @@ def elicitation_v2(request: ElicitationFormMode | ElicitationUrlMode) -> Any:
             message=request.message, elicitation_id=request.elicitation_id, url=request.url, **scope
         )
     form = request.requested_schema
+    for name, field in (form.properties or {}).items():
+        items = getattr(field, "items", field)
+        if [] in (getattr(items, choices, None) for choices in ("enum", "one_of", "any_of")):
+            raise ValueError(f"the field {name!r} offers nothing to choose")
     schema = v2.ElicitationSchemaV2(
         "object",
         cast(Any, form.properties or {}),
