@@ -46,6 +46,7 @@ ADDED_FEATURES: dict[str, Any] = {
     name: {"supported": True} for name in ("steering", "rewind", "sessionIndex")
 }
 ADDED_CAPABILITIES: dict[str, Any] = {"archive": {}, "status": {}, "title": {}}
+ADDED_MCP_TRANSPORTS: dict[str, Any] = {"acp": True}
 """Announced by newer versions, beside what the files hold."""
 ADDED_ANSWERS = [
     f',{{"optionId":"{name}","name":"<text>","kind":"allow_always"}}'
@@ -59,7 +60,7 @@ COMMAND_LIST = '"availableCommands":'
 
 def without_additions(line: str) -> str:
     """A line of the wire without what newer versions announce beside it."""
-    for added in (ADDED_FEATURES, ADDED_CAPABILITIES):
+    for added in (ADDED_FEATURES, ADDED_CAPABILITIES, ADDED_MCP_TRANSPORTS):
         line = line.replace(f",{compact(added)[1:-1]}", "")
     if '"sessionUpdate":"user_message_chunk"' in line or '"_accord/turn_started"' in line:
         line = re.sub(r',"messageId":"<msg \d+>"', "", line)
@@ -287,6 +288,8 @@ def test_the_gateway_answers_as_before(tmp_path: Path) -> None:
             meta.pop(name, None)
         for name in ADDED_CAPABILITIES:
             sessions.pop(name, None)
+        for name in ADDED_MCP_TRANSPORTS:
+            initialized["result"]["agentCapabilities"]["mcpCapabilities"].pop(name, None)
         assert initialized == NAMES["gateway initialize"]
         lines = served.get("/metrics", token).splitlines()
     assert sorted(line for line in lines if line.startswith("# TYPE ")) == NAMES["metrics"]

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -369,11 +370,17 @@ def is_always_taken(mutant: Mutant) -> bool:
     )
 
 
+@cache
+def possible_mutants(area: str) -> list[Mutant]:
+    """Return all mutants of an area."""
+    return [mutant for file in source_files(area) for mutant in mutants_of(area, file)]
+
+
 def sample() -> list[Mutant]:
     """Return the mutants to run: per area the ones that are always taken and the first of the order."""
     chosen: list[Mutant] = []
     for area in AREAS:
-        possible = [mutant for file in source_files(area) for mutant in mutants_of(area, file)]
+        possible = possible_mutants(area)
         always = [mutant for mutant in possible if is_always_taken(mutant)]
         others = sorted((mutant for mutant in possible if not is_always_taken(mutant)), key=rank)
         chosen += always + others[:PER_AREA]

@@ -1,4 +1,4 @@
-"""The mutants are a fixed sample, and every explanation belongs to one of them."""
+"""The mutants are a fixed sample, and every explanation belongs to code that exists."""
 
 import ast
 from collections import Counter
@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests.mutants import mutations
-from tests.mutants.mutations import ALWAYS, AREAS, SOURCE, Mutant, explanations, mutants_of, sample
+from tests.mutants.mutations import (
+    ALWAYS,
+    AREAS,
+    SOURCE,
+    Mutant,
+    explanations,
+    mutants_of,
+    possible_mutants,
+    sample,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +60,10 @@ def test_mutants_that_once_survived_stay_in_the_sample(mutants: list[Mutant]) ->
     assert missing == [], "the code has changed: name what takes its place in ALWAYS"
 
 
-def test_every_explanation_is_of_a_mutant_in_the_sample(mutants: list[Mutant]) -> None:
+def test_every_explanation_is_of_code_that_exists() -> None:
+    """Not only of the sample: another part of an area gets into it when any of its files changes."""
     explained = explanations()
-    assert set(explained) - {mutant.key for mutant in mutants} == set()
+    assert set(explained) - {mutant.key for area in AREAS for mutant in possible_mutants(area)} == set()
     assert all(text.endswith(".") and len(text) > 20 for text in explained.values())
 
 

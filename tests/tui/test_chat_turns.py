@@ -29,7 +29,7 @@ async def test_prompts_are_queued_during_a_turn_and_sent_in_order(tmp_path: Path
             chat.view.prompt.editor.focus()
             await chat.send(text)
         await chat.wait_until(lambda: [draft.text for draft in chat.view.queue.drafts] == ["first", "second"])
-        assert "next  first" in chat.screen
+        await chat.wait_until(lambda: "next  first" in chat.screen)
         chat.view.dialog.focus()  # pyright: ignore[reportOptionalMemberAccess]
         await chat.pilot.press("1")
         await chat.wait_for_text("heard first", "heard second")

@@ -82,7 +82,9 @@ class AgentHandle(AgentLifecycle[InitializedConnection]):
 
     @property
     def _program(self) -> str:
-        return str(self.source) if isinstance(self.source, AgentCommand | RemoteLauncher) else "the agent"
+        if isinstance(self.source, AgentCommand):
+            return self.source.program_name
+        return str(self.source) if isinstance(self.source, RemoteLauncher) else "the agent"
 
     async def restart(self) -> None:
         """Start the program or connect again, and reopen the sessions."""

@@ -59,6 +59,14 @@ class AgentCommand:
 
         return " ".join(redact_command(self.command))
 
+    @property
+    def program_name(self) -> str:
+        """A short name without folders, such as `python agent.py`."""
+        from accord.trace.redaction import redact_command
+
+        words = redact_command(self.command)[:2]
+        return " ".join(os.path.basename(word) for word in words if not word.startswith("-"))
+
     def for_login(self, method: AuthMethodTerminal) -> "AgentCommand":
         """The command for a terminal sign-in: with the additional arguments and variables of the method."""
         env = {**(self.env or {}), **(method.env or {})}
