@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.contenders import (
-    ACCORD_UVLOOP,
-    ACCORD_V2,
     BARE,
     CONTENDERS,
     ROOT,
@@ -95,9 +93,7 @@ def run_rounds(options: Options, contenders: list[Contender], notes: list[str]) 
         compile_sources()
         for workload in options.workloads:
             for contender in contenders[shift:] + contenders[:shift]:
-                if (contender is ACCORD_UVLOOP and not workload.uvloop) or (
-                    contender is ACCORD_V2 and not workload.version_2
-                ):
+                if not workload.runs(contender.name):
                     continue
                 progress(f"round {number + 1} of {options.rounds}: {workload.name}, {contender.title}")
                 try:

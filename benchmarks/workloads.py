@@ -39,6 +39,13 @@ class Workload:
     one_core: bool = False
     uvloop: bool = False
     version_2: bool = False
+    others: bool = True
+    """Whether other libraries than Accord do it, too."""
+
+    def runs(self, contender: str) -> bool:
+        """Return whether this contender does the work."""
+        special = {"accord": True, "accord+uvloop": self.uvloop, "accord-v2": self.version_2}
+        return special.get(contender, self.others)
 
     def smaller(self) -> "Workload":
         """Return a tenth of the work, to check that everything runs."""
@@ -103,6 +110,16 @@ WORKLOADS = (
         {"do": "read", "count": 5_000},
         one_core=True,
         uvloop=True,
+    ),
+    Workload(
+        "calls",
+        "5,000 calls of an extension method in sequence, client and agent on one core",
+        "requests",
+        (Figure("seconds", "time", "s", (Target(0.9, "accord", by="accord-v2"),)), CPU),
+        {"do": "call", "count": 5_000},
+        one_core=True,
+        version_2=True,
+        others=False,
     ),
     Workload(
         "sessions",

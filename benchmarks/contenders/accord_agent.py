@@ -18,7 +18,7 @@ async def answer(turn: Turn) -> None:
     job = json.loads(turn.text)
     if job["do"] == "stream":
         await stream(turn, job)
-    elif job["do"] == "read":
+    elif job["do"] in ("read", "call"):
         await read(turn, job)
     elif job["do"] == "diff":
         half = LINE * (job["size"] // 2 // len(LINE))
@@ -45,7 +45,10 @@ async def read(turn: Turn, job: dict[str, Any]) -> None:
     times: list[int] = []
     for _ in range(job["count"]):
         began = time.perf_counter_ns()
-        await turn.client.read_text_file("notes.txt")
+        if job["do"] == "read":
+            await turn.client.read_text_file("notes.txt")
+        else:
+            await turn.client.request("_benchmark/echo", {"text": FIXED})
         times.append(time.perf_counter_ns() - began)
     await turn.say(json.dumps(times))
 

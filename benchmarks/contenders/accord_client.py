@@ -4,7 +4,7 @@ import asyncio
 
 import accord
 from accord.schema import Diff, TextContent
-from benchmarks.contenders.stopwatch import WARM_UP, WARM_UP_READS, Stopwatch
+from benchmarks.contenders.stopwatch import Stopwatch
 
 
 async def take(watch: Stopwatch, session: accord.ClientSession, prompt: str) -> None:
@@ -27,10 +27,12 @@ async def take_awaiting(watch: Stopwatch, session: accord.ClientSession, prompt:
 
 
 async def run(watch: Stopwatch) -> None:
-    handlers = accord.ClientHandlers(workspace=accord.local_workspace)
+    handlers = accord.ClientHandlers(
+        workspace=accord.local_workspace, extensions={"_benchmark/echo": lambda params: params}
+    )
     async with accord.connect(*watch.agent, handlers=handlers, protocol=watch.protocol) as agent:
         session = await agent.new_session(watch.folder)
-        await take(watch, session, WARM_UP_READS if watch.measure == "requests" else WARM_UP)
+        await take(watch, session, watch.warm_up)
         if watch.measure == "sessions":
             await sessions(watch, agent)
         elif watch.measure == "order":

@@ -18,7 +18,7 @@ from acp.schema import (
     ToolCallStart,
 )
 
-from benchmarks.contenders.stopwatch import WARM_UP, WARM_UP_READS, Stopwatch
+from benchmarks.contenders.stopwatch import Stopwatch
 
 
 class Listener(Client):
@@ -61,8 +61,7 @@ async def run(watch: Stopwatch) -> None:
         capabilities = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True))
         await conn.initialize(protocol_version=PROTOCOL_VERSION, client_capabilities=capabilities)
         session = (await conn.new_session(cwd=watch.folder, mcp_servers=[])).session_id
-        warm_up = WARM_UP_READS if watch.measure == "requests" else WARM_UP
-        await conn.prompt(session, [text_block(warm_up)])
+        await conn.prompt(session, [text_block(watch.warm_up)])
         if watch.measure == "sessions":
             await sessions(watch, conn)
         elif watch.measure == "order":

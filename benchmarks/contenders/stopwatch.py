@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 WARM_UP = json.dumps({"do": "stream", "count": 50, "awaited": True, "text": "fixed"})
-WARM_UP_READS = json.dumps({"do": "read", "count": 50})
 
 
 class Stopwatch:
@@ -22,6 +21,8 @@ class Stopwatch:
         self.protocol: Literal[1, 2] = workload.get("protocol", 1)
         self.folder: str = workload["folder"]
         self.job = json.dumps(workload["job"])
+        # Requests are warmed up by the same requests, everything else by a few updates.
+        self.warm_up = json.dumps(workload["job"] | {"count": 50}) if self.measure == "requests" else WARM_UP
         self.expected: int = workload["job"].get("count", 1)
         self.updates = 0
         self.characters = 0

@@ -19,7 +19,8 @@ from accord.session import StateChanged, TerminalChanged, ToolCallChanged
 from accord.testing.raw_peer import RawPeer, WireFault
 from accord.wire.envelope import Message, id_key
 from accord.wire.memory_transport import memory_pair
-from accord.wire.transport import Transport
+from accord.wire.translation import is_extension_call, is_response
+from accord.wire.transport import OversizedFrame, Transport
 
 Protocol = Literal["auto", 1, 2]
 
@@ -231,6 +232,24 @@ async def test_a_prompt_that_is_canceled_before_it_is_inserted_ends_as_cancelled
             {"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32800, "message": "Request cancelled"}}
         )
         assert (await running).stop_reason == "cancelled"
+
+
+def test_only_frames_without_a_second_method_pass_untranslated() -> None:
+    call = b'{"jsonrpc":"2.0","id":1,"method":"_x/y","params":{"text":"a method"}}'
+    assert is_extension_call(call)
+    assert not is_response(call)
+    assert is_response(b'{"jsonrpc":"2.0","id":1,"result":{"text":"a\\n"}}')
+    for frame in (
+        b'{"jsonrpc":"2.0","id":1,"method":"_x","method":"session/update"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"_x","m\\u0065thod":"session/update"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"session/prompt"}',
+        b'{"jsonrpc":"2.0","id":1,"result":1,"m\\u0065thod":"session/update"}',
+        b'{"jsonrpc":"2.0","method":"_x"}',
+        b"[1]",
+        OversizedFrame(1, b"{", b"}"),
+    ):
+        assert not is_extension_call(frame)
+        assert not is_response(frame)
 
 
 async def test_an_error_of_the_turn_is_raised() -> None:

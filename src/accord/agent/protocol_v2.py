@@ -64,7 +64,7 @@ from accord.wire.envelope import (
     encode_failure,
     parse_envelope,
 )
-from accord.wire.translation import TranslatingTransport
+from accord.wire.translation import TranslatingTransport, is_extension_call, is_response
 from accord.wire.transport import Frame
 
 _FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
@@ -93,6 +93,7 @@ class AgentProtocolV2:
     def __init__(self, transport: TranslatingTransport, start_again: Callable[[], None]) -> None:
         self._transport = transport
         transport.takes_events = True
+        transport.passes = lambda frame: not self._questions and is_response(frame)
         self._start_again = start_again
         self._initialized = False
         self._used = False  # whether a request after `initialize` was received
@@ -194,7 +195,7 @@ class AgentProtocolV2:
         else:
             chunk = _CHUNK_LINE.fullmatch(frame)
             is_plain = chunk is not None and self._is_plain(chunk)
-        if is_plain:
+        if is_plain or is_extension_call(frame):
             self._transport.transmit(frame)
             return
         self._chunk_ends.clear()

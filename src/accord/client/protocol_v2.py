@@ -74,7 +74,7 @@ from accord.wire.envelope import (
     encode_failure,
     parse_envelope,
 )
-from accord.wire.translation import TranslatingTransport
+from accord.wire.translation import TranslatingTransport, is_extension_call, is_response
 from accord.wire.transport import Frame
 
 _TEXT: Final = rb'"content":\{"type":"text","text":"[^"\\]*(?:\\.[^"\\]*)*"\}'
@@ -145,6 +145,7 @@ class ClientProtocolV2:
     def __init__(self, transport: TranslatingTransport, *, events: bool = True) -> None:
         """Without `events`, the client gets only what version 1 has."""
         transport.takes_events = events
+        transport.passes = is_extension_call
         transport.is_unchanged = self._is_unchanged
         self._events = events
         self._transport = transport
@@ -234,6 +235,9 @@ class ClientProtocolV2:
 
     def send(self, frame: bytes) -> None:
         """Handle a frame of the client."""
+        if is_response(frame):
+            self._transport.transmit(frame)
+            return
         envelope = parse_envelope(frame)
         id: Any = envelope.id
         if envelope.method is UNSET:

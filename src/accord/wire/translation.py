@@ -5,11 +5,13 @@ every frame of both directions and passes on what the other side understands. Im
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
 
+_EXTENSION_CALL: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":\d+,"method":"_')
 LineTaker = Callable[[Frame, Callable[[Any], bool]], bool]
 
 
@@ -39,8 +41,10 @@ class TranslatingTransport:
         self.translator = None
         self.takes_events: bool = False
         """Whether the translator understands the events of `accord.session` in place of updates."""
+        self.passes: Callable[[Frame], bool] | None = None
+        """Tells whether a frame of the peer is the same in both versions. Set by the translator."""
         self.is_unchanged: Callable[[Any], bool] | None = None
-        """Tells whether a decoded notification is the same in both versions. Set by the translator."""
+        """Tells the same of a decoded notification."""
         self._inbox: list[Frame] = []
         self._collecting = False
         self._scheduled = False
@@ -74,7 +78,8 @@ class TranslatingTransport:
 
     def frames(self, frames: list[Frame]) -> None:
         """Translate the frames of one read and give the result to the connection."""
-        if self.translator is None and not self._inbox:
+        passes = self.passes if self._translator is not None else _always
+        if passes is not None and not self._inbox and all(map(passes, frames)):
             self._receiver.frames(frames)
         elif self._take_line is not None:
             cast(Any, self._receiver).frames(self._translated(frames, self._take_line))
@@ -83,20 +88,22 @@ class TranslatingTransport:
 
     def _translated(self, frames: list[Frame], take_line: LineTaker | None) -> Iterator[Frame]:
         """Translate one frame after the other. `take_line` may handle one that needs no translation."""
-        yield from self._empty_inbox()
+        if self._inbox:
+            yield from self._empty_inbox()
+        unchanged = self.is_unchanged
         for frame in frames:
-            unchanged = self.is_unchanged
             if unchanged is not None and take_line is not None and take_line(frame, unchanged):
                 continue
-            if self.translator is None:
+            if self._translator is None:
                 yield frame
                 continue
             self._collecting = True
             try:
-                self.translator.receive(frame)
+                self._translator.receive(frame)
             finally:
                 self._collecting = False
-            yield from self._empty_inbox()
+            if self._inbox:
+                yield from self._empty_inbox()
 
     def ended(self, end: TransportEnd) -> None:
         """Pass the end to the connection, after what the translator still has for it."""
@@ -142,3 +149,20 @@ class TranslatingTransport:
     def _empty_inbox(self) -> list[Frame]:
         frames, self._inbox = self._inbox, []
         return frames
+
+
+def _always(_frame: Frame) -> bool:
+    return True
+
+
+def is_response(frame: Frame) -> bool:
+    """Whether a frame is a response, as far as its text shows that: it has no `method`, not even inside."""
+    return isinstance(frame, bytes) and frame[:1] == b"{" and b'"method"' not in frame and b"\\u" not in frame
+
+
+def is_extension_call(frame: Frame) -> bool:
+    """Whether a frame is a request of a method that begins with an underscore, and nothing else."""
+    if not isinstance(frame, bytes):
+        return False
+    found = _EXTENSION_CALL.match(frame)
+    return found is not None and b"\\u" not in frame and frame.find(b'"method"', found.end()) < 0
