@@ -31,6 +31,7 @@ from accord.cluster.nodes import NodeEntry, decoded_node
 from accord.cluster.session_index import index_key
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.request_origin import RequestRefused
+from accord.gateway.contracts import HIDDEN_FROM_ALL
 from accord.gateway.gateway import Gateway
 from accord.schema.codec import encode
 
@@ -57,6 +58,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_go_to_lines_only(subject: str) -> None:
     with pytest.raises(BadLinkMessage):
         read_from_client(encode_link(OpenLink("1-a", subject, "line-1", "hand", "token")))
+
+
+def test_no_client_writes_records_that_are_hidden_from_all_others() -> None:
+    with pytest.raises(BadLinkMessage):
+        read_from_client(encode_link(OpenLink("1-a", "acc.line.b.1.2", HIDDEN_FROM_ALL, "hand", "token")))
 
 
 @pytest.mark.parametrize("token", HOSTILE_TOKENS)

@@ -29,8 +29,8 @@ class OpenLink(Struct, frozen=True, array_like=True, tag="open"):
     link: SubjectToken
     subject: Annotated[str, Meta(pattern=_LINE)]
     """Where the answers for the client go. Nothing else may be written with the rights of this node."""
-    connection: str
-    """The id of the client's connection, which is also the author of its records."""
+    connection: SubjectToken
+    """The id of the client's connection, which is also the author of its records: not `HIDDEN_FROM_ALL`."""
     agent: str
     credential: str
     """What the client has shown: a token or a cookie. The node checks it itself."""
