@@ -104,7 +104,9 @@ async def test_a_turn_of_a_lost_node_is_shown_as_lost_in_the_lists(
                 pass
 
     async def listed() -> dict[str, Any]:
-        (info,) = (await client.call("session/list", {"cwd": str(tmp_path)}))["sessions"]
+        asked = client.ask("session/list", {"cwd": str(tmp_path)})
+        b.harness.agent.reply(await b.harness.agent.until_method("session/list"), {"sessions": []})
+        (info,) = (await client.answer_to(asked))["result"]["sessions"]
         return info["_meta"]["accord"]
 
     async with breakable_proxy(server.port) as proxy:
@@ -120,9 +122,12 @@ async def test_a_turn_of_a_lost_node_is_shown_as_lost_in_the_lists(
             await a.harness.agent.until_method("session/prompt")
             await until("running")
             assert await listed() == {"node": "a"}
+            give_up, given_up = a.node.fence.on_fenced, asyncio.Event()
+            a.node.fence.on_fenced = lambda reason: (give_up(reason), given_up.set())[1]
             with proxy.broken():
                 await until("lost")
                 assert await listed() == {"node": "a", "nodeLost": True}
+                await asyncio.wait_for(given_up.wait(), PATIENCE)
             await until("idle")  # the node is back, and has lost its turn
             assert await listed() == {"node": "a"}
 
