@@ -9,6 +9,8 @@ from benchmarks.gateway.workloads import WORKLOADS, run_workload
 
 TARGETS = {
     "forwarding relative to copying, times": "3 at most",
+    "agent in version 1, client in 2: relative to forwarding, times": "2 at most",
+    "agent in version 2, client in 1: relative to forwarding, times": "2 at most",
     "throughput relative to the TypeScript server, times": "3 at least",
     "each additional client, CPU µs": "one socket write",
     "1,000 clients: frames per second": "20,000",

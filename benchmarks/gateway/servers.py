@@ -24,14 +24,14 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def gateway(home: Path) -> Generator[Server]:
-    """Run `accord serve` with the streaming agent."""
+def gateway(home: Path, version: int = 1) -> Generator[Server]:
+    """Run `accord serve` with the streaming agent, which speaks one protocol version."""
     config = home / "config"
     config.mkdir(parents=True)
     limits = {"connections": 2000, "sessions": 2000, "totalSessions": 2000, "totalConnections": 4000}
     (config / "serve.json").write_text(json.dumps({"limits": limits}))
-    command = [sys.executable, "-m", "accord.cli", "serve", "--port", "0", "--no-qr", "--"]
-    command += [sys.executable, str(HERE / "stream_agent.py")]
+    command = [sys.executable, "-m", "accord.cli", "serve", "--port", "0", "--no-qr"]
+    command += ["--protocol", str(version), "--", sys.executable, str(HERE / "stream_agent.py"), str(version)]
     env = {**os.environ, "ACCORD_HOME": str(home)}
     new_token = [sys.executable, "-m", "accord.cli", "serve", "token", "new", "--plain"]
     token = subprocess.run(new_token, env=env, capture_output=True, text=True, check=True).stdout.strip()

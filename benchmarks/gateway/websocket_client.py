@@ -101,8 +101,8 @@ class WebSocketClient(asyncio.Protocol):
         self._transport.close()
 
 
-async def connect(port: int, token: str | None = None) -> WebSocketClient:
-    """Connect and send `initialize`."""
+async def connect(port: int, token: str | None = None, version: int = 1) -> WebSocketClient:
+    """Connect and send `initialize` for a protocol version."""
     loop = asyncio.get_running_loop()
     transport, client = await loop.create_connection(WebSocketClient, "127.0.0.1", port)
     key = base64.b64encode(os.urandom(16)).decode()
@@ -112,5 +112,6 @@ async def connect(port: int, token: str | None = None) -> WebSocketClient:
         f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
     await client._open  # pyright: ignore[reportPrivateUsage]
-    await client.call("initialize", protocolVersion=1, clientCapabilities={})
+    body = {"info": {"name": "benchmark", "version": "1"}} if version == 2 else {"clientCapabilities": {}}
+    await client.call("initialize", protocolVersion=version, **body)
     return client

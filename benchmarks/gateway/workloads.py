@@ -31,16 +31,44 @@ async def join_session(server: Server, name: str) -> WebSocketClient:
     return client
 
 
-async def stream(server: Server, count: int = COUNT) -> tuple[float, float]:
-    """Stream updates to one client; return the wall and processor seconds."""
-    client = await connect(server.port, server.token)
+async def stream(server: Server, count: int = COUNT, version: int = 1) -> tuple[float, float]:
+    """Stream updates to one client of a protocol version; return the wall and processor seconds."""
+    client = await connect(server.port, server.token, version)
     name = await new_session(client)
-    await client.call("session/prompt", sessionId=name, prompt=job(count=1000))
+    await turn(client, name, 1000, version)
     cpu, began = processes.read(server.pid).cpu, time.perf_counter()
-    await client.call("session/prompt", sessionId=name, prompt=job(count=count))
+    await turn(client, name, count, version)
     took, used = time.perf_counter() - began, processes.read(server.pid).cpu - cpu
     client.close()
     return took, used
+
+
+async def turn(client: WebSocketClient, name: str, count: int, version: int) -> None:
+    """Run a turn to its end, which is a state in version 2."""
+    idle = asyncio.Event()
+
+    def watch(frame: bytes) -> None:
+        if b'"idle"' in frame:
+            idle.set()
+
+    client.watch = watch
+    await client.call("session/prompt", sessionId=name, prompt=job(count=count))
+    if version == 2:
+        await idle.wait()
+
+
+async def translation(server: Server) -> Figures:
+    """Stream between a client and an agent of different versions; compare with forwarding in version 1."""
+    _, forwarded = await stream(server)
+    _, to_newer = await stream(server, version=2)
+    with tempfile.TemporaryDirectory(prefix="accord-bench-") as folder, gateway(Path(folder), 2) as other:
+        _, to_older = await stream(other)
+    return {
+        "agent in version 1, client in 2: message, CPU µs": to_newer / COUNT * 1e6,
+        "agent in version 2, client in 1: message, CPU µs": to_older / COUNT * 1e6,
+        "agent in version 1, client in 2: relative to forwarding, times": to_newer / forwarded,
+        "agent in version 2, client in 1: relative to forwarding, times": to_older / forwarded,
+    }
 
 
 async def forwarding(server: Server) -> Figures:
@@ -171,6 +199,7 @@ async def coming_back(server: Server) -> Figures:
 Workload = Callable[[Server], Awaitable[Figures]]
 WORKLOADS: dict[str, Workload] = {
     "forwarding": forwarding,
+    "translation": translation,
     "fan-out": fan_out,
     "crowd": crowd,
     "idle": idle,

@@ -71,9 +71,9 @@ _FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "s
 _CHUNK_LINE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
     rb'"update":\{"sessionUpdate":"(agent_message|agent_thought)_chunk",'
-    rb'"content":\{"type":"text","text":"([^"\\]*(?:\\.[^"\\]*)*)"\},"messageId":"([^"\\]+)"\}\}\}'
+    rb'"content":\{"type":"text","text":"([^"\\]*(?:\\.[^"\\]*)*)"\}(?:,"messageId":"([^"\\]+)")?\}\}\}'
 )
-"""A chunk that is the same in both versions. Nothing else passes unread."""
+"""A chunk that is the same in both versions, or gets an id. Nothing else passes unread."""
 _TEXT: Final = b'"text":"'
 _CHUNKS: Final[dict[bytes, type]] = {
     b"agent_message": v2.AgentMessageChunkV2,
@@ -102,8 +102,10 @@ class AgentProtocolV2:
         self._answers: dict[Any, Answer] = {}  # what to do with the agent's responses, by id
         self._questions: dict[Any, SessionV2 | None] = {}  # the agent's open requests, by id
         self._count = 0
-        self._chunk_ends: dict[bytes, bytes] = {}
-        """What is before and behind the text of the last chunk of each session. Empty after other frames."""
+        self._chunk_ends: dict[bytes, tuple[bytes, bytes]] = {}
+        """What is before the text of the last chunk of each session, and what is behind it: from the agent,
+        and for the client. Empty after other frames.
+        """
         self._requests: dict[str, Callable[[Any, Envelope], None]] = {
             "auth/login": self._login,
             "auth/logout": self._logout,
@@ -122,7 +124,7 @@ class AgentProtocolV2:
 
     def receive(self, frame: Frame) -> None:
         """Handle a frame of the client."""
-        self._chunk_ends.clear()
+        self.forget_chunks()
         if isinstance(frame, bytes) and frame[:1] == b"[":
             self._refuse(None, InvalidRequest("JSON-RPC batches are not supported"))
             return
@@ -189,16 +191,20 @@ class AgentProtocolV2:
     def send(self, frame: bytes) -> None:
         """Handle a frame of the agent."""
         text = frame.find(_TEXT) + len(_TEXT)
-        end = self._chunk_ends.get(frame[:text])
-        if end is not None and frame.find(b'"', text) == len(frame) - len(end) and frame.endswith(end):
-            is_plain = b"\\" not in frame or _CHUNK_LINE.fullmatch(frame) is not None
-        else:
+        ends = self._chunk_ends.get(frame[:text])
+        if ends is None or frame.find(b'"', text) != len(frame) - len(ends[0]) or not frame.endswith(ends[0]):
             chunk = _CHUNK_LINE.fullmatch(frame)
-            is_plain = chunk is not None and self._is_plain(chunk)
-        if is_plain or is_extension_call(frame):
+            ends = None if chunk is None else self._plain_ends(chunk)
+        elif b"\\" in frame and _CHUNK_LINE.fullmatch(frame) is None:
+            ends = None
+        if ends is not None:
+            old, new = ends
+            self._transport.transmit(frame if old == new else frame[: -len(old)] + new)
+            return
+        if is_extension_call(frame):
             self._transport.transmit(frame)
             return
-        self._chunk_ends.clear()
+        self.forget_chunks()
         envelope = parse_envelope(frame)
         method = envelope.method
         if method is UNSET:
@@ -226,6 +232,10 @@ class AgentProtocolV2:
 
     def _refuse(self, id: Any, error: RpcError) -> None:
         self._transport.transmit(encode_failure(id, error))
+
+    def forget_chunks(self) -> None:
+        """Read the next chunk of every session, because something came between."""
+        self._chunk_ends.clear()
 
     def answer(self, id: Any, result: Any) -> None:
         """Answer a request of the client."""
@@ -506,17 +516,21 @@ class AgentProtocolV2:
 
     # -- what the agent sends --------------------------------------------------------------------------------
 
-    def _is_plain(self, chunk: "re.Match[bytes]") -> bool:
-        """Whether a chunk needs no translation, apart from the id of its message."""
+    def _plain_ends(self, chunk: "re.Match[bytes]") -> tuple[bytes, bytes] | None:
+        """The ends of a chunk that needs no translation apart from the id of its message; None for others."""
         session = self._sessions.get(chunk[1].decode())
         if session is None or session.closed or session.replayed is not None:
-            return False
+            return None
         session.insert()
-        session.ids.of(_CHUNKS[chunk[2]], chunk[4].decode())
+        sent_id: bytes | None = chunk[4]
+        message_id = session.ids.of(_CHUNKS[chunk[2]], sent_id.decode() if sent_id else UNSET)
+        old = new = chunk[0][chunk.end(3) :]
+        if sent_id is None:
+            new = b'"},"messageId":%s}}}' % encode(message_id)
         self._chunk_ends.pop(session.chunk_start, None)
         session.chunk_start = chunk[0][: chunk.start(3)]
-        self._chunk_ends[session.chunk_start] = chunk[0][chunk.end(3) :]
-        return True
+        self._chunk_ends[session.chunk_start] = old, new
+        return old, new
 
     def _ask_permission(self, envelope: Envelope) -> None:
         request = decode(RequestPermissionRequest, envelope.params)

@@ -259,6 +259,7 @@ class SessionV2:
                     self.report(v2.UserMessage(event.message_id or self.ids.new(), cast(Any, event.prompt)))
             case TurnEnded() if self._own_turn:
                 self._own_turn = False
+                self.ids.end()
                 self.report_state("idle", stop_reason=event.raw_reason or "error", error=_error(event))
                 self._start_prompt()
             case StateChanged():

@@ -4,7 +4,7 @@ Imported on first use: a gateway whose clients speak version 1 never loads it.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -13,12 +13,14 @@ from accord.agent.session_v2 import SessionV2
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
 from accord.gateway.gateway_client import session_id_of
 from accord.schema import ClientCapabilities, InitializeRequest, PromptRequest
-from accord.schema.codec import decoder
+from accord.schema.codec import decoder, encode
 from accord.session.events import TurnEnded
 from accord.session.protocol_v1 import accord_meta
 from accord.wire.envelope import ABSENT, Envelope, id_key, parse_envelope
 from accord.wire.translation import TranslatingTransport
 from accord.wire.transport import Frame, Receiver, TransportEnd
+
+_UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
 
 
 class TranslatedConnection(Protocol):
@@ -44,6 +46,9 @@ class ClientTranslation:
         self._connection = connection
         self._sessions: dict[str, str] = {}
         """The sessions of the client's open requests: their streams carry the responses."""
+        self._update_start = b"\n"
+        self._update_session: str | None = None
+        """What an update of the latest session begins with, and the session."""
         self._below: Receiver | None = None
         self._transport = TranslatingTransport(self)
         self._transport.translator = _GatewayProtocolV2(self._transport, _keep_version)
@@ -72,10 +77,17 @@ class ClientTranslation:
 
     def send(self, frame: bytes) -> None:
         """Send a frame of version 2 on the stream that it belongs to."""
+        if frame.startswith(self._update_start):
+            self._connection.transmit(OutgoingFrame(frame), self._update_session)
+            return
         envelope = parse_envelope(frame)
         id: Any = envelope.id
         if id is msgspec.UNSET or id is None:
-            self._connection.transmit(OutgoingFrame(frame), session_id_of(params_of(envelope)))
+            session = session_id_of(params_of(envelope))
+            start = _UPDATE + encode(session)
+            if frame.startswith(start):
+                self._update_start, self._update_session = start, session
+            self._connection.transmit(OutgoingFrame(frame), session)
         elif envelope.method is msgspec.UNSET:
             self._connection.transmit(CallFrame(frame, id=id), self._sessions.pop(id_key(id), None))
         else:
@@ -149,6 +161,7 @@ class _GatewayProtocolV2(AgentProtocolV2):
         super()._end_resume(session, envelope, meta)
 
     def _report_turn(self, turn: _TurnState) -> None:
+        self.forget_chunks()
         session = self._session(turn.session_id)
         if turn.state in ("started", "running"):
             session.join_turn()
