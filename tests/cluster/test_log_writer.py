@@ -279,7 +279,10 @@ async def test_an_append_whose_answer_never_came_is_found_again(server: RunningS
         assert _values(await _read(jetstream, address)) == [(1, "event", 1), (2, "event", 2)]
 
 
-async def test_a_full_stream_makes_the_session_read_only(server: RunningServer) -> None:
+async def test_a_full_stream_makes_the_session_read_only(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_writer, "MAX_UNWRITTEN", 25_000)
     settings = server.settings()
     async with log_stream(settings, max_bytes=20_000) as jetstream:
         address, listener = _address(settings), Listener()
@@ -289,7 +292,8 @@ async def test_a_full_stream_makes_the_session_read_only(server: RunningServer) 
         writer.add("event", b'"' + b"x" * 30_000 + b'"')
         with pytest.raises(LogFull, match="_LOG_00 is full, so the session is read-only"):
             await writer.written()
-        assert listener.events == [LogFull]
+        assert listener.events == [("paused", True), ("paused", False), LogFull]  # it has other sessions
+        assert writer.unwritten_bytes == 0
         assert _values(await _read(jetstream, address)) == [(1, "event", "short")]
 
 

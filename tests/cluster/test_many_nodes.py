@@ -22,6 +22,7 @@ from tests.gateway.gateway_harness import (
 )
 from tests.patience import PATIENCE
 
+from accord.cluster import log_writer
 from accord.cluster.cluster_node import ClusterNode, run_node
 from accord.cluster.cluster_router import ClusterRouter
 from accord.cluster.connection import NatsMessage, NatsSubscription
@@ -346,8 +347,9 @@ async def test_a_client_of_another_node_gets_the_output_of_commands(
 
 
 async def test_clients_are_told_that_a_stream_is_full_and_read_on(
-    server: RunningServer, tmp_path: Path
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log_writer, "MAX_UNWRITTEN", 25_000)  # the agent is paused meanwhile
     settings = server.settings(log_bytes=20_000)
     async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
         owner = await a.harness.client(session={"notices": {}})

@@ -272,9 +272,9 @@ class ClusterNode:
     # -- what the logs report
 
     def log_paused(self, agent: str, session_id: str, paused: bool) -> None:
-        session = self._session(agent, session_id)
-        if session is not None and session.agent.upstream is not None:
-            session.agent.upstream.set_paused(session_id, paused)
+        hosted = None if self._gateway is None else self._gateway.agents.get(agent)
+        if hosted is not None and hosted.upstream is not None:  # the session may be closed
+            hosted.upstream.set_paused(session_id, paused)
 
     def log_waits(self, agent: str, session_id: str, waits: bool) -> None:
         if waits:

@@ -256,9 +256,8 @@ class LogWriter:
         self.committed, self._in_flight = last, []
         self._places.append((last, self.sequence))
         self._unwritten -= size
-        if self._paused and self._unwritten <= MAX_UNWRITTEN // 2:
-            self._paused = False
-            self._listener.paused(False)
+        if self._unwritten <= MAX_UNWRITTEN // 2:
+            self._resume_agent()
         self._check_lease()  # what a node without a lease wrote is shown by its successor
         while self._waiting and self._waiting[0][0] <= last:
             heapq.heappop(self._waiting)[2](None)
@@ -318,9 +317,17 @@ class LogWriter:
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
 
+    def _resume_agent(self) -> None:
+        """Read from the agent again. It has other sessions, also when this one failed."""
+        if self._paused:
+            self._paused = False
+            self._listener.paused(False)
+
     def _fail(self, error: StoreError, *, tell: bool) -> None:
         self.failure = error
         self._pending, self._in_flight, self._authors = [], [], {}
+        self._unwritten = 0
+        self._resume_agent()
         if tell:
             LOG.error("cannot write to session log %s: %s", self.address.log, error)
             self._listener.failed(error)
