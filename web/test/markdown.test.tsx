@@ -34,6 +34,24 @@ test("parses a block of 10,000 chunks without a blank line only a few times", ()
   expect(growing.read(text)).toEqual(new MarkdownBlocks().read(text));
 });
 
+test.each([
+  ["emphasis that never ends", "_a_b".repeat(5000)],
+  ["many pieces of code", "` ".repeat(5000)],
+  ["formulas that never end", "a\n$$ x".repeat(5000)],
+  ["other formulas that never end", "\\[\n".repeat(5000)],
+  ["many quotes in each other", `${"> ".repeat(20_000)}end`],
+])("renders a long text with %s", (_, text) => {
+  const blocks = new MarkdownBlocks().read(text);
+  expect(blocks.map((block) => block.raw).join("")).toBe(text);
+  for (const { raw } of blocks) expect(renderMarkdown(raw.slice(0, 20_000))).toContain("<p");
+});
+
+test("finds marks in all parts of a long paragraph", () => {
+  const html = renderMarkdown("word and *more* ".repeat(2000));
+  expect(html.match(/<em>more<\/em>/g)?.length).toBeGreaterThan(1990);
+  expect(html.match(/<p/g)).toHaveLength(1);
+});
+
 test("keeps the objects of finished blocks", () => {
   const growing = new MarkdownBlocks();
   const before = growing.read("One.\n\nTwo.\n\nThree");

@@ -120,7 +120,8 @@ export class MarkdownBlocks {
 
   private split(text: string): MarkdownBlock[] {
     const blocks: MarkdownBlock[] = [];
-    const tokens = marked.lexer(text);
+    const tokens = blockTokens(text);
+    if (tokens === null) return [{ raw: text, code: null, unparsed: "" }];
     if (Object.keys(tokens.links).some((name) => !(name in this.links)))
       this.links = { ...tokens.links, ...this.links };
     for (const token of tokens) {
@@ -139,8 +140,46 @@ export class MarkdownBlocks {
   }
 }
 
+/** The blocks of a text without what is in them; null if they are nested too deep. */
+function blockTokens(text: string): TokensList | null {
+  const lexer = new Lexer(marked.defaults);
+  try {
+    lexer.blockTokens(text, lexer.tokens);
+    return lexer.tokens;
+  } catch {
+    return null;
+  }
+}
+
+/** In a longer text without a blank line, marks such as `*` are found within parts of this length. */
+const MAX_INLINE = 4096;
+
+/** Text that cannot be parsed, because it is nested too deep, is shown as it is. */
 export function renderMarkdown(markdown: string, links: LinkDefinitions = {}): string {
   const lexer = new Lexer(marked.defaults);
   Object.assign(lexer.tokens.links, links);
-  return sanitizeHtml(marked.parser(lexer.lex(revealHidden(markdown))));
+  const text = revealHidden(markdown);
+  try {
+    lexer.blockTokens(text, lexer.tokens);
+    for (const { src, tokens } of lexer.inlineQueue) {
+      for (const part of inlineParts(src)) lexer.inlineTokens(part, tokens);
+    }
+    return sanitizeHtml(marked.parser(lexer.tokens));
+  } catch {
+    return `<p>${escapeHtml(text)}</p>`;
+  }
+}
+
+/** Cuts a long text at line ends or spaces: the search for marks that belong together is not linear. */
+function inlineParts(text: string): string[] {
+  const parts: string[] = [];
+  let start = 0;
+  while (text.length - start > MAX_INLINE) {
+    const window = text.slice(start, start + MAX_INLINE);
+    const end = [window.lastIndexOf("\n"), window.lastIndexOf(" ")].find((index) => index > MAX_INLINE / 2);
+    const length = (end ?? MAX_INLINE - 1) + 1;
+    parts.push(window.slice(0, length));
+    start += length;
+  }
+  return [...parts, text.slice(start)];
 }

@@ -25,9 +25,25 @@ function renderToken(token: Tokens.Generic): string {
   return token.type === "mathBlock" ? `<p>${code}</p>\n` : code;
 }
 
-function firstOf(src: string, ...texts: string[]): number | undefined {
-  const found = texts.map((text) => src.indexOf(text)).filter((index) => index >= 0);
-  return found.length === 0 ? undefined : Math.min(...found);
+/** More places in a paragraph are not examined, so that the search stays short. */
+const MAX_STARTS = 50;
+
+/** Where a formula of its own begins in the current paragraph. */
+function blockStart(src: string): number | undefined {
+  const end = src.indexOf("\n\n");
+  const starts = (end < 0 ? src : src.slice(0, end)).matchAll(/\n(?=\$\$|\\\[)/g);
+  let count = 0;
+  for (const { index } of starts) {
+    if (BLOCK.test(src.slice(index + 1, index + 5000))) return index;
+    if ((count += 1) === MAX_STARTS) break;
+  }
+  return undefined;
+}
+
+/** Where a formula may begin before the next mark of Markdown, at which the text is examined in any case. */
+function inlineStart(src: string): number | undefined {
+  const index = src.search(/[$\\<![`*~_]/);
+  return src[index] === "$" || src.startsWith("\\(", index) ? index : undefined;
 }
 
 /** Extensions of `marked`. A formula is code until `showFormulas` has drawn it. */
@@ -35,14 +51,14 @@ export const MATH_EXTENSIONS: TokenizerAndRendererExtension[] = [
   {
     name: "mathBlock",
     level: "block",
-    start: (src) => firstOf(src, "\n$$", "\n\\["),
+    start: blockStart,
     tokenizer: (src) => mathToken("mathBlock", BLOCK.exec(src), true),
     renderer: renderToken,
   },
   {
     name: "mathInline",
     level: "inline",
-    start: (src) => firstOf(src, "$", "\\("),
+    start: inlineStart,
     tokenizer: (src) => mathToken("mathInline", INLINE.exec(src), src.startsWith("$$")),
     renderer: renderToken,
   },
