@@ -125,6 +125,11 @@ def test_every_screenshot_exists_and_is_in_the_guide() -> None:
         assert f"images/page-{name}.png" in guide
 
 
+def _options(home: Path) -> tuple[str, ...]:
+    """Of a gateway for scenarios: it does not wait for the turns that they leave when it is stopped."""
+    return "--no-qr", "--log", str(home / "log"), "--stop-wait", "0"
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Of the push service, with its key."""
@@ -149,7 +154,7 @@ def gateway(
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "SSL_CERT_FILE": str(certificate[0]),
     }
-    with running_gateway(home, "accord", "--no-qr", "--log", str(home / "log"), **variables) as running:
+    with running_gateway(home, "accord", *_options(home), **variables) as running:
         yield running
         running.signal()
         running.end()
@@ -209,7 +214,7 @@ def gateway_with_misbehaving_agents(
     names = ("broken", "scripted", "locked")
     for name in names:
         accord(home, "agents", "add", name, "--", sys.executable, str(program), name)
-    with running_gateway(home, *names, "--no-qr", "--log", str(home / "log")) as running:
+    with running_gateway(home, *names, *_options(home)) as running:
         yield running, home
         running.signal()
         running.end()
@@ -244,7 +249,7 @@ def test_page_shows_the_truth_after_a_restart_of_the_gateway(browser: Browser, t
     program = Path(__file__).with_name("misbehaving_agent.py")
     for name in ("scripted", "forgetful"):
         accord(home, "agents", "add", name, "--", sys.executable, str(program), name)
-    options = ("scripted", "forgetful", "--no-qr", "--log", str(home / "log"))
+    options = ("scripted", "forgetful", *_options(home))
     with ExitStack() as stack:
         gateway = stack.enter_context(running_gateway(home, *options))
 

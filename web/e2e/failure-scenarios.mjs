@@ -40,10 +40,12 @@ export const FAILURE_SCENARIOS = {
     await other.prompt.waitFor();
     await tab.send("crash");
     for (const client of [tab, other]) {
+      await client.page.bringToFront(); // a tab in the background draws one frame per second
       await client.waitForText("The agent crashed.");
       await client.page.getByText("Details", { exact: true }).click();
       await client.page.locator(".stderr-tail").getByText("the model host is not reachable <b>").waitFor();
     }
+    await tab.page.bringToFront();
     await tab.page.getByRole("button", { name: "Try again" }).click();
     for (const client of [tab, other]) await client.page.locator(".divider.failed").nth(1).waitFor();
     await other.send("again");

@@ -132,6 +132,7 @@ export const MANAGEMENT_SCENARIOS = {
     await second.waitForAnswers();
     await second.answer("Allow");
     await second.idle.waitFor();
+    await second.page.close();
     const unread = list.locator(".session-link.unread", { hasText: "buoy.txt" });
     await unread.waitFor();
     await checkView(tab, "sessions");

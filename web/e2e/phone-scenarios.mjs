@@ -1,7 +1,6 @@
 /** Scenarios of the phone: notifications by Web Push, with a stand-in for the push service. */
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { TIMEOUT_MS } from "./browser-test.mjs";
+import { checkAccessibility, TIMEOUT_MS } from "./browser-test.mjs";
 import { PushService, usePushService } from "./push-service.mjs";
 
 const PHONE = { width: 390, height: 844 };
@@ -109,17 +108,9 @@ async function sendTest(test, endpoint) {
 
 /** Checks what is shown in both themes: no violations, and nothing wider than the screen. */
 async function checkView(tab, place) {
-  const { page } = tab;
-  await page.evaluate(await readFile(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
   for (const colorScheme of ["light", "dark"]) {
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    const { violations } = await page.evaluate(() =>
-      globalThis.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }),
-    );
-    const found = violations.map(
-      (rule) => `${rule.id}: ${rule.nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`,
-    );
-    assert.deepEqual(found, [], `${place}, ${colorScheme}`);
+    await tab.page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await checkAccessibility(tab, `${place}, ${colorScheme}`);
   }
   assert.equal(await tab.fitsWidth(), true, `${place} is wider than the screen`);
 }

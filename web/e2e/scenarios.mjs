@@ -74,7 +74,7 @@ export const SCENARIOS = {
     await tab.send("write other.txt: secret");
     await tab.waitForAnswers();
     await tab.page.keyboard.press("Alt+q");
-    await tab.card.getByRole("button", { name: /more options/ }).press("Enter");
+    await tab.card.getByRole("button", { name: /^4 more/ }).press("Enter");
     await tab.page.getByRole("menuitem").first().waitFor();
     assert.equal(await tab.page.getByRole("menuitem").count(), 4);
     await tab.page.keyboard.press("Escape");
@@ -302,6 +302,7 @@ export const SCENARIOS = {
     await second.send(prompt);
     await first.page.locator(".message.user").getByText(prompt).waitFor();
     await first.busy.waitFor();
+    await first.page.bringToFront(); // a tab in the background draws one frame per second
     await first.terminal.getByText("first").waitFor();
     await first.page.getByRole("button", { name: "Cancel this turn" }).click();
     for (const tab of [first, second]) {
@@ -389,7 +390,7 @@ export const SCENARIOS = {
       await tab.send(`think: it through then plan: look; change then write ${scheme}.py: x = "one word"`);
       await tab.waitForAnswers();
       await checkAccessibility(tab, `permission request, ${scheme}`);
-      await tab.card.getByRole("button", { name: /more options/ }).click();
+      await tab.card.getByRole("button", { name: /^4 more/ }).click();
       await tab.page.getByRole("menuitem").first().waitFor();
       await checkAccessibility(tab, `menu of a permission request, ${scheme}`);
       await tab.page.keyboard.press("Escape");

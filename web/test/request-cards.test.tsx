@@ -77,7 +77,7 @@ const PERMISSION: PendingRequest = {
 
 test("shows one main answer of a permission without focus, and enables it after a moment", async () => {
   await show(PERMISSION);
-  const names = ["Allow <b>once</b>", "No", "No, do this instead…", "1 more option"];
+  const names = ["Allow <b>once</b>", "No", "No, do this instead…", "1 more"];
   expect(buttons().map(label)).toEqual(names);
   expect(root.querySelectorAll("button.primary")).toHaveLength(1);
   expect(document.activeElement).toBe(document.body);

@@ -57,5 +57,5 @@ export function clockTime(time: number, now = Date.now()): string {
   const date = new Date(time);
   const today = date.toDateString() === new Date(now).toDateString();
   const day = today ? {} : ({ month: "short", day: "numeric" } as const);
-  return date.toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit" });
+  return date.toLocaleString(undefined, { ...day, hour: "numeric", minute: "2-digit" });
 }

@@ -192,13 +192,18 @@ function plainEnd({ reason, error, code }: TurnEnd): string {
 /** Ends after which users may want to send the same prompt again. */
 const RETRIED_ENDS = new Set(["error", "interrupted", "cancelled"]);
 
+const FAILED_ENDS = new Set(["error", "refusal"]);
+
 function TurnEndView({ end, session }: { end: TurnEnd; session: Session }) {
   const { readOnly } = useGateway();
   const isLast = session.conversation.value.entries.value.at(-1) === end;
   const canRetry = isLast && RETRIED_ENDS.has(end.reason) && !readOnly.value && !session.onlyReadable.value;
   const text = plainEnd(end);
+  const failed = FAILED_ENDS.has(end.reason);
+  const unfinished = failed || end.reason === "interrupted";
   return (
-    <aside class={`divider ${end.reason === "error" || end.reason === "refusal" ? "failed" : ""}`}>
+    <aside class={`divider ${unfinished ? "unfinished" : ""} ${failed ? "failed" : ""}`}>
+      {unfinished && <Icon name="warning" />}
       <span>{text}</span>
       {end.reason !== "interrupted" && (
         <ErrorDetails message={end.error === text ? null : end.error} stderrTail={end.stderrTail} />

@@ -49,7 +49,9 @@ export function DiffView({ path, oldText, newText, cwd }: DiffViewProps) {
       </figcaption>
       <div class="diff-rows" tabIndex={0} role="region" aria-label={t("diff.lines", { name })}>
         {diff.timedOut && <p class="muted">{t("diff.tooDifferent")}</p>}
-        {diff.rows.length === 0 && <p class="muted">{t("diff.empty")}</p>}
+        {diff.rows.length === 0 && (
+          <p class="muted">{t(newText === "" ? "diff.empty" : "diff.same")}</p>
+        )}
         {split ? <SplitTable rows={rows} path={path} /> : <UnifiedTable rows={rows} path={path} />}
       </div>
       {rows.length < diff.rows.length && (

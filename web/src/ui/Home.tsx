@@ -67,9 +67,11 @@ function HomePage() {
           ))}
         </ul>
       </section>
-      <p class="muted home-help">
-        <RichText message="home.help" />
-      </p>
+      {!isTouchDevice() && (
+        <p class="muted home-help">
+          <RichText message="home.help" />
+        </p>
+      )}
     </main>
   );
 }

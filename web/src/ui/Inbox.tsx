@@ -44,7 +44,13 @@ export function Inbox({ request: wanted }: { request?: string | undefined }) {
           {t("inbox.answered")}
         </p>
       )}
-      {requests.length === 0 && <p class="muted">{t("inbox.empty")}</p>}
+      {requests.length === 0 && (
+        <div class="empty-state">
+          <Icon name="inbox" />
+          <h3>{t("inbox.empty")}</h3>
+          <p>{t("inbox.emptyHelp")}</p>
+        </div>
+      )}
       {requests.map((request) => (
         <InboxEntry key={request.key} request={request} wanted={request.key === wantedKey} />
       ))}

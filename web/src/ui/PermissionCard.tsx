@@ -136,13 +136,19 @@ function Answers({ title, options, enabled, sent, onChoose, onSayInstead }: Answ
       <div class="button-row" role="group" aria-label={t("request.answers", { title })}>
         {primary !== null && button(primary, "primary")}
         {reject !== null && button(reject, "reject")}
-        <button type="button" disabled={!enabled} aria-disabled={sent} onClick={() => setOpen("instead")}>
+        <button
+          type="button"
+          class="instead-button"
+          disabled={!enabled}
+          aria-disabled={sent}
+          onClick={() => setOpen("instead")}
+        >
           {t("request.instead")}
         </button>
         {others.length > 0 && (
           <button
             type="button"
-            class="quiet"
+            class="quiet more-button"
             aria-haspopup="menu"
             aria-expanded={open === "menu"}
             disabled={!enabled}

@@ -64,8 +64,8 @@ export const SHORTCUTS: readonly (readonly [string, PlainKey])[] = [
 /** Installs the shortcuts. Returns a function that removes them. */
 export function installShortcuts(gateway: Gateway): () => void {
   const onKeyDown = (event: KeyboardEvent) => {
-    const inField =
-      event.target instanceof HTMLElement && /^(?:INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+    const typing = "input:not([type=radio],[type=checkbox]),textarea,select";
+    const inField = event.target instanceof HTMLElement && event.target.matches(typing);
     if (event.key === "?" && !inField && !event.ctrlKey && !event.metaKey) {
       helpOpen.value = true;
       event.preventDefault();
