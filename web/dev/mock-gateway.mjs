@@ -89,7 +89,7 @@ async function serveHttp(request, response) {
     if (!file.startsWith(PAGE_FOLDER)) throw new Error("outside the page's folder");
     const body = await readFile(file);
     const policy = path === "/diagram.html" ? DIAGRAM_CSP : CSP;
-    response.writeHead(200, { "content-type": type, "content-security-policy": policy }).end(body);
+    response.writeHead(200, { "content-type": type, "content-security-policy": policy, "access-control-allow-origin": "*" }).end(body);
   } catch {
     response.writeHead(404).end("not found");
   }

@@ -122,6 +122,12 @@ async def test_the_page_has_a_strict_policy_and_the_right_caching(version: int, 
         assert script.headers["content-type"] == "text/javascript; charset=utf-8"
         assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert (await client.get("/assets/plain.css")).headers["cache-control"] == "no-cache"
+        # The frame of the diagrams has no origin and loads scripts, but nothing else.
+        sandboxed = {"Origin": "null"}
+        assert script.headers["access-control-allow-origin"] == "*"
+        assert (await client.get("/assets/index-Ab3dEf9h.js", headers=sandboxed)).status_code == 200
+        assert (await client.get("/", headers=sandboxed)).status_code == 403
+        assert (await client.get("/api/push/key", headers=sandboxed)).status_code == 403
         head = await client.head("/")
         assert (head.content, head.headers["content-length"]) == (b"", "20")
         for path in (

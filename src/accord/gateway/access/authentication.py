@@ -227,10 +227,13 @@ class Authenticator:
             return rights
         return structs.replace(rights, credential=Credential(redeemed.credential))
 
-    def check_origin(self, request: AuthRequest) -> None:
-        """Check Host and Origin only, for requests that need no token. Raises RequestRefused."""
+    def check_origin(self, request: AuthRequest, *, allow_sandbox: bool = False) -> None:
+        """Check Host and Origin only, for requests that need no token. Raises RequestRefused.
+
+        `allow_sandbox` admits frames without an origin, such as the one in which the page draws diagrams.
+        """
         try:
-            self._check_source(request, allow_navigation=True)
+            self._check_source(request, allow_navigation=True, allow_sandbox=allow_sandbox)
         except RequestRefused as refusal:
             raise self._count_refusal(request, refusal) from None
 
@@ -342,7 +345,9 @@ class Authenticator:
         self.tokens.mark_used(token)
         return token
 
-    def _check_source(self, request: AuthRequest, *, allow_navigation: bool = False) -> bool:
+    def _check_source(
+        self, request: AuthRequest, *, allow_navigation: bool = False, allow_sandbox: bool = False
+    ) -> bool:
         """Check Host, Origin and URL. Return whether the gateway's own page sent the request.
 
         Raises RequestRefused.
@@ -353,7 +358,8 @@ class Authenticator:
         is_own = False
         if origin is not None:
             is_own = self.origins.is_own(origin, authority, self._scheme(request))
-            if not is_own and not self.origins.is_allowed(origin):
+            is_sandbox = allow_sandbox and origin == "null"
+            if not is_own and not is_sandbox and not self.origins.is_allowed(origin):
                 raise RequestRefused(
                     403, "This origin is not allowed; start `accord serve` with --allow-origin to allow it."
                 )

@@ -209,8 +209,9 @@ class PageFiles:
         request = exchange.request
         if request.method not in ("GET", "HEAD"):
             raise RequestRefused(405, "Use GET here.", {"Allow": "GET, HEAD"})
-        self._server_state.authenticator.check_origin(request)
         name = request.path.removeprefix("/") or "index.html"
+        is_asset = name.startswith("assets/")
+        self._server_state.authenticator.check_origin(request, allow_sandbox=is_asset)
         path = self._path(name)
         file = self._read(path) if path is not None else None
         if path is None or file is None:
@@ -218,9 +219,11 @@ class PageFiles:
                 self._answer(exchange, 200, _PAGE_NOT_BUILT.encode(), _CONTENT_TYPES[".html"], [])
                 return
             raise RequestRefused(404, "Page not found.")
-        is_hashed = name.startswith("assets/") and _HASHED_NAME.fullmatch(path.name)
+        is_hashed = is_asset and _HASHED_NAME.fullmatch(path.name)
         cache_control = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
         headers = [("Cache-Control", cache_control), ("Vary", "Accept-Encoding")]
+        if is_asset:
+            headers.append(("Access-Control-Allow-Origin", "*"))  # the frame of the diagrams has no origin
         compresses = path.suffix in _COMPRESSED_TYPES and len(file.body) >= _MIN_COMPRESSED
         compresses = compresses and _accepts_gzip(request.header("accept-encoding") or "")
         etag = file.compressed_etag if compresses else file.etag
