@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from accord.errors import UsageError
 from accord.policy.git_repository import GitRepository, repository_of
+from accord.policy.installed_program import installed_program
 from accord.safe_text import clean_line, one_line
 
 _SECONDS: Final = 10.0
@@ -67,9 +68,9 @@ class Git:
     @staticmethod
     def find(folder: str) -> "Git | None":
         """Git for the repository of a folder; None without git or outside of a repository."""
-        program = shutil.which("git")
         real = os.path.realpath(folder)
-        repository = repository_of(Path(real)) if program is not None else None
+        repository = repository_of(Path(real))
+        program = None if repository is None else installed_program("git", (real,))
         return None if program is None or repository is None else Git(real, repository, program)
 
     @staticmethod

@@ -1,12 +1,12 @@
 """A pull request for the commits of a branch, with GitHub's program `gh`. Blocking: call it in a thread."""
 
 import os
-import shutil
 import subprocess
 from typing import Final
 
 from accord.errors import UsageError
 from accord.frontend.git_command import Git, GitFailed
+from accord.policy.installed_program import installed_program
 from accord.safe_text import clean_line, one_line
 
 _SECONDS: Final = 120.0
@@ -14,9 +14,9 @@ _MAIN_BRANCHES: Final = ("main", "master", "trunk")
 _TITLE_LENGTH: Final = 256
 
 
-def pull_request_program() -> str | None:
+def pull_request_program(git: Git) -> str | None:
     """The path of `gh`; None if it is not installed."""
-    return shutil.which("gh")
+    return installed_program("gh", (git.folder, git.top))
 
 
 def needs_branch(git: Git) -> bool:
@@ -30,7 +30,7 @@ def create_pull_request(git: Git, title: str, body: str = "", branch: str = "") 
 
     With `branch`, this branch is created first. Nothing is pushed to the main branch. Raises UsageError.
     """
-    program = pull_request_program()
+    program = pull_request_program(git)
     if program is None:
         raise UsageError("a pull request needs `gh`, which is not installed: https://cli.github.com")
     title = one_line(title, _TITLE_LENGTH)

@@ -598,6 +598,27 @@ def test_no_formatter_of_a_relative_folder_runs(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"bin{os.pathsep}")
     assert formatter_for("/project/a.go") is None
-    found = formatter_for("/project/a.go", f"bin{os.pathsep}{program.parent}")
+    found = formatter_for("/project/a.go", (), f"bin{os.pathsep}{program.parent}")
     assert found is not None
     assert found[1] == str(program)
+    assert formatter_for("/project/a.go", [str(tmp_path)], str(program.parent)) is None
+
+
+async def test_no_program_of_the_project_runs_outside_the_sandbox(
+    harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an active virtual environment, into which a command in the sandbox may have written."""
+    folder, ran = harness.project / ".venv" / "bin", harness.home / "ran"
+    folder.mkdir(parents=True)
+    for name in ("ruff", "rg", "git", "bash"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {ran}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    user_hooks(harness, "[hooks]\nformat = true\n", PreToolUse="true")
+    model = ScriptedModel(
+        [use("write_file", path="a.py", content="x = ( 1 )\n"), use("grep", pattern="x", path="a.py")]
+    )
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "a.py" in told(model)
+    assert not ran.exists()

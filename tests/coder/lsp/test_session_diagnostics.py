@@ -197,7 +197,13 @@ def test_cargo_runs_no_program_that_the_project_names(tmp_path: Path) -> None:
     found = [find_program(rust, [], trusted=trust, search_path=str(tmp_path)) for trust in (False, True)]
     set_variables = [dict(one.environment) if one is not None else None for one in found]
     assert set_variables == [
-        {"RUSTC": "rustc", "RUSTC_WRAPPER": "", "RUSTC_WORKSPACE_WRAPPER": "", "CARGO_NET_OFFLINE": "true"},
+        {
+            "PATH": str(tmp_path),
+            "RUSTC": "rustc",
+            "RUSTC_WRAPPER": "",
+            "RUSTC_WORKSPACE_WRAPPER": "",
+            "CARGO_NET_OFFLINE": "true",
+        },
         {},
     ]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -20,14 +20,14 @@ RIPGREP = find_ripgrep()
 
 
 @pytest.fixture(params=["ripgrep", "own"])
-def ripgrep(request: pytest.FixtureRequest) -> Callable[[], str | None]:
+def ripgrep(request: pytest.FixtureRequest) -> Callable[[Sequence[str]], str | None]:
     if request.param == "ripgrep" and RIPGREP is None:
         pytest.skip("ripgrep is not installed")
-    return lambda: RIPGREP if request.param == "ripgrep" else None
+    return lambda roots: RIPGREP if request.param == "ripgrep" else None
 
 
 @pytest.fixture
-def harness(project: Path, ripgrep: Callable[[], str | None]) -> ToolHarness:
+def harness(project: Path, ripgrep: Callable[[Sequence[str]], str | None]) -> ToolHarness:
     return ToolHarness(project, ripgrep=ripgrep)
 
 
@@ -100,7 +100,7 @@ async def test_invalid_pattern_and_missing_path(harness: ToolHarness, tree: Path
 
 
 async def test_results_are_limited_with_a_notice(
-    project: Path, write: Write, ripgrep: Callable[[], str | None]
+    project: Path, write: Write, ripgrep: Callable[[Sequence[str]], str | None]
 ) -> None:
     harness = ToolHarness(project, ripgrep=ripgrep, limits=ToolLimits(matches=3))
     for name in "abcd":
@@ -119,7 +119,7 @@ async def test_results_are_limited_with_a_notice(
 
 
 async def test_secret_files_do_not_affect_the_results(
-    project: Path, write: Write, ripgrep: Callable[[], str | None]
+    project: Path, write: Write, ripgrep: Callable[[Sequence[str]], str | None]
 ) -> None:
     harness = ToolHarness(project, ripgrep=ripgrep)
     write(".env", "KEY=xyzzy\n")
@@ -149,7 +149,7 @@ async def test_text_that_is_not_utf8(harness: ToolHarness, write: Write) -> None
 async def test_endless_expression_is_stopped(project: Path, write: Write) -> None:
     """Only for our own search: ripgrep has no such expressions."""
     clock = FakeClock()
-    harness = ToolHarness(project, ripgrep=lambda: None, clock=clock)
+    harness = ToolHarness(project, ripgrep=lambda roots: None, clock=clock)
     write("a", "a" * 5000 + "\n")
     task = asyncio.ensure_future(harness.use("grep", pattern="(a+)+$b|(a|aa)+c"))
     await until(lambda: clock.waiting)
@@ -158,10 +158,10 @@ async def test_endless_expression_is_stopped(project: Path, write: Write) -> Non
 
 
 async def test_closing_the_search_early_ends_the_process(
-    project: Path, write: Write, ripgrep: Callable[[], str | None]
+    project: Path, write: Write, ripgrep: Callable[[Sequence[str]], str | None]
 ) -> None:
     write("a", "hit\n" * 100_000)
-    async with aclosing(search(Query("hit", str(project)), ripgrep())) as hits:
+    async with aclosing(search(Query("hit", str(project)), ripgrep(()))) as hits:
         async for hit in hits:
             assert (hit.path, hit.number, hit.text, hit.is_match) == ("a", 1, "hit", True)
             break

@@ -10,7 +10,7 @@ import stat
 import sys
 import sysconfig
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from accord.clock import Clock, within
 from accord.errors import AccordError, MissingExtra
 from accord.glob_pattern import PathGlob
+from accord.policy.installed_program import installed_program
 from accord.wire.pipes import LineFramer
 from accord.workspace.file_search import git_paths
 
@@ -164,9 +165,9 @@ class Hit:
     """False for a line around a match."""
 
 
-def find_ripgrep() -> str | None:
-    """Return the path of ripgrep, from PATH or installed beside this Python."""
-    return shutil.which("rg") or shutil.which("rg", path=sysconfig.get_path("scripts"))
+def find_ripgrep(outside: Iterable[str] = ()) -> str | None:
+    """Return the path of ripgrep, from PATH but not in these folders, or installed beside this Python."""
+    return installed_program("rg", outside) or shutil.which("rg", path=sysconfig.get_path("scripts"))
 
 
 async def search(query: Query, ripgrep: str | None) -> AsyncGenerator[Hit]:

@@ -8,8 +8,7 @@ import asyncio
 import difflib
 import os
 import re
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,6 +22,7 @@ from accord.coder.hooks.session_hooks import with_context
 from accord.coder.tools.tool import ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError, NeverStarted
+from accord.policy.installed_program import installed_program, safe_search_path
 from accord.safe_text import one_line
 
 _SECONDS: Final = 10.0
@@ -108,22 +108,21 @@ FORMATTERS: Final = (
 )
 
 
-def formatter_for(path: str, search_path: str | None = None) -> tuple[Formatter, str] | None:
-    """The formatter of a file and its program, if it is installed."""
-    folders = (os.environ.get("PATH", os.defpath) if search_path is None else search_path).split(os.pathsep)
-    # A relative folder would be one of the project.
-    places = os.pathsep.join(folder for folder in folders if os.path.isabs(folder))
+def formatter_for(
+    path: str, roots: Iterable[str] = (), search_path: str | None = None
+) -> tuple[Formatter, str] | None:
+    """The formatter of a file and its program, if it is installed outside of the session's folders."""
     for formatter in FORMATTERS:
-        if path.endswith(formatter.suffixes) and (program := shutil.which(formatter.name, path=places)):
+        if not path.endswith(formatter.suffixes):
+            continue
+        if program := installed_program(formatter.name, roots, search_path):
             return formatter, program
     return None
 
 
-async def format_after_edit(
-    context: ToolContext, path: str, outcome: ToolOutcome, variables: Mapping[str, str]
-) -> ToolOutcome:
+async def format_after_edit(context: ToolContext, path: str, outcome: ToolOutcome) -> ToolOutcome:
     """Format an edited file and tell the model what changed. A failure is a line in the result."""
-    found = formatter_for(path)
+    found = formatter_for(path, context.roots)
     if found is None:
         return outcome
     formatter, program = found
@@ -132,7 +131,7 @@ async def format_after_edit(
         return with_context(outcome, f"{formatter.name} was not run: {refusal}")
     try:
         file = await context.resolve(path)
-        return with_context(outcome, await _format(context, file, formatter, program, variables))
+        return with_context(outcome, await _format(context, file, formatter, program))
     except AccordError as error:
         return with_context(outcome, f"{formatter.name} was not run: {one_line(str(error), 300)}")
 
@@ -142,7 +141,6 @@ async def _format(
     file: ResolvedFile,
     formatter: Formatter,
     program: str,
-    variables: Mapping[str, str],
 ) -> str:
     before = await context.files.read(file, _MAX_TEXT_BYTES)
     if before is None or before.encoding.name != "utf-8":
@@ -153,7 +151,7 @@ async def _format(
             [program, *arguments],
             before.text.encode().removesuffix(b"\n"),  # the pipe adds a line end
             cwd=os.sep,
-            env=variables,
+            env={"PATH": safe_search_path(context.roots)},
             seconds=_SECONDS,
             limit=2 * _MAX_TEXT_BYTES,
             clock=context.clock,

@@ -8,7 +8,6 @@ import asyncio
 import copy
 import logging
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -25,6 +24,7 @@ from accord.coder.hooks.hook_command import (
 from accord.coder.hooks.hook_config import MORE_TOOL_NAMES, TOOL_NAMES, Event, Hook, HookSet
 from accord.coder.model_history import Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
+from accord.policy.installed_program import installed_program
 from accord.policy.mode_names import Mode
 
 _LOG: Final = logging.getLogger("accord.coder")
@@ -106,7 +106,7 @@ class SessionHooks:
             hook: known.get(hook) or scripts_of(hook, environment.cwd) for hook in hooks.hooks
         }
         self._environment = environment
-        self._shell = shutil.which("bash") or "/bin/sh"
+        self._shell = installed_program("bash", (environment.cwd,)) or "/bin/sh"
         self._used: set[Hook] = set() if replaced is None else replaced._used
         self._started = replaced is not None and replaced._started
         self._beside: set[asyncio.Task[HookAnswer]] = set() if replaced is None else replaced._beside

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from accord.coder.user_config import ConfigError, convert
+from accord.policy.installed_program import installed_program, safe_search_path
 
 
 class LspServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,11 +81,15 @@ class ServerProgram:
     command: tuple[str, ...]
     trusted: bool
     """Whether it may run the project's programs and code."""
+    search_path: str = ""
+    """PATH, without the project's folders."""
 
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables that it needs."""
-        return {} if self.trusted else self.server.environment or {}
+        if self.trusted:
+            return {}
+        return {"PATH": self.search_path, **(self.server.environment or {})}
 
 
 def _typescript_options(program: ServerProgram) -> dict[str, Any] | None:
@@ -195,16 +200,11 @@ def find_program(
             for folder in _PROGRAM_FOLDERS:
                 if found := shutil.which(name, path=os.path.join(root, folder)):
                     return ServerProgram(server, (found, *arguments), trusted)
-    folders = (os.environ.get("PATH", os.defpath) if search_path is None else search_path).split(os.pathsep)
-    # A relative folder would be one of the project.
-    found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if os.path.isabs(folder)))
-    if found is None or not os.path.isabs(found):
+    outside = () if trusted else roots
+    found = installed_program(name, outside, search_path)
+    if found is None:
         return None
-    real_roots = [os.path.realpath(root) for root in roots]
-    in_project = _is_below(os.path.realpath(found), real_roots) or _is_below(
-        os.path.abspath(found), real_roots
-    )
-    return None if in_project and not trusted else ServerProgram(server, (found, *arguments), trusted)
+    return ServerProgram(server, (found, *arguments), trusted, safe_search_path(outside, search_path))
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

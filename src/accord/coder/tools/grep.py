@@ -119,7 +119,7 @@ async def _search(query: Query, arguments: GrepArguments, context: ToolContext) 
     max_results = min(arguments.limit or limits.matches, limits.matches)
 
     async def collect() -> None:
-        async with aclosing(search(query, context.ripgrep())) as hits:
+        async with aclosing(search(query, context.ripgrep(context.roots))) as hits:
             async for hit in hits:
                 new_file = hit.path not in results.counts
                 if _limit_reached(results, hit, new_file, max_results, arguments.mode):

@@ -171,8 +171,10 @@ class ToolContext:
     """Returns whether a search may show a file: it holds no secrets, and the policy allows reading it."""
     host_path: Callable[[str], str] = str
     """Converts an absolute path inside the sandbox to the path on this machine."""
-    ripgrep: Callable[[], str | None] = find_ripgrep
-    """Returns the path of ripgrep, or None."""
+    roots: Sequence[str] = ()
+    """The session's folders. No program of them runs outside the sandbox."""
+    ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep
+    """Returns the path of ripgrep outside of the roots, or None."""
     web: WebAccess = field(default_factory=WebAccess)
     search: "SearchService | None" = None
     """What `web_search` asks."""

@@ -365,7 +365,7 @@ class SessionRuntime:
                 from accord.coder.hooks.format_hook import format_after_edit
 
                 for path in call.subject.paths:
-                    outcome = await format_after_edit(context, path, outcome, {})
+                    outcome = await format_after_edit(context, path, outcome)
             if self.diagnostics is not None and not outcome.failed:
                 outcome = await self.diagnostics.after_call(tool, call, outcome)
             return outcome
@@ -402,6 +402,7 @@ class SessionRuntime:
         client = turn.client
         return ToolContext(
             cwd=session.agent_session.cwd,
+            roots=session.agent_session.roots,
             files=SessionFiles(client, session.checkpoints),
             read_files=self.read_files,
             jobs=self.jobs,

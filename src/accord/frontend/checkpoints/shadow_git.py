@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from accord.errors import AccordError
 from accord.frontend.checkpoints.checkpoint_store import FILE_LIMIT, folder_name
 from accord.policy.git_repository import GitRepository, read_config, repository_of
+from accord.policy.installed_program import installed_program
 from accord.policy.secret_files import is_secret
 from accord.private_files import private_folder, write_atomically
 
@@ -326,9 +327,9 @@ def git_is_installed() -> bool:
 
 def shadow_of(git_folder: Path, folder: str, *, plain: bool = False) -> ShadowGit | None:
     """The snapshots of a folder; None without git, and outside of a repository unless `plain`."""
-    program = shutil.which("git")
     real = os.path.realpath(folder)
-    repository = repository_of(Path(real)) if program is not None else None
+    repository = repository_of(Path(real))
+    program = installed_program("git", (real,))
     if program is None or (repository is None and not plain):
         return None
     return ShadowGit(git_folder / folder_name(real), real, repository, program)

@@ -159,7 +159,7 @@ def _git_facts(review: _Review, service: ReviewService) -> dict[str, Any]:
     if git is None:
         return {}
     facts: dict[str, Any] = {"git": {"branch": git.branch()}}
-    if pull_request_program() is not None and not review.confined:
+    if pull_request_program(git) is not None and not review.confined:
         facts["git"]["pullRequest"] = {"needsBranch": needs_branch(git)}
     return facts
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from accord.policy.git_repository import MAX_CONFIG_CHARS, GitRepository, read_config, repository_of
+from accord.policy.installed_program import installed_program
 from accord.policy.programs.git_commands import LISTING_VALUED, READING_COMMANDS
 from accord.policy.secret_files import is_secret, secret_pathspecs
 
@@ -320,11 +321,15 @@ def _git(folder: Path, *arguments: str, text: str = "") -> str | None:
 
     `text` is its input.
     """
+    repository = repository_of(folder)
+    program = installed_program("git", (folder, folder if repository is None else repository.top))
+    if program is None:
+        return None
     settings = [word for key, value in _ALWAYS for word in ("-c", f"{key}={value}")]
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         done = subprocess.run(
-            ["git", "-C", str(folder), *settings, *arguments],
+            [program, "-C", str(folder), *settings, *arguments],
             env={**env, "GIT_OPTIONAL_LOCKS": "0", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"},
             input=text.encode(errors="surrogateescape"),
             capture_output=True,
