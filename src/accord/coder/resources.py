@@ -199,10 +199,7 @@ class CoderResources:
 
     @cached_property
     def sees_images(self) -> bool:
-        """Whether the model of new sessions accepts images; true until the user has chosen one.
-
-        Imports nothing if no model is configured.
-        """
+        """Whether the model of new sessions accepts images; true until the user has chosen one."""
         if self.options.resolver is None:
             if not is_configured(self.options):
                 return True
