@@ -13,6 +13,8 @@ from msgspec import UNSET, Raw
 from accord.agent.session_v2 import SessionV2
 from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, NotFound, RpcError
 from accord.schema import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
     AudioContent,
     AuthenticateRequest,
     CancelledOutcome,
@@ -39,6 +41,7 @@ from accord.schema import (
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
+    TextContent,
     Unknown,
     v2,
 )
@@ -79,6 +82,10 @@ _CHUNKS: Final[dict[bytes, type]] = {
     b"agent_message": v2.AgentMessageChunkV2,
     b"agent_thought": v2.AgentThoughtChunkV2,
 }
+_CHUNKS_V1: Final[dict[bytes, type]] = {
+    b"agent_message": AgentMessageChunk,
+    b"agent_thought": AgentThoughtChunk,
+}
 _PROMPT_BLOCKS: Final = (
     (ImageContent, "image"),
     (AudioContent, "audio"),
@@ -94,6 +101,7 @@ class AgentProtocolV2:
         self._transport = transport
         transport.takes_events = True
         transport.passes = lambda frame: not self._questions and is_response(frame)
+        transport.is_unchanged = self._is_unchanged
         self._start_again = start_again
         self._initialized = False
         self._used = False  # whether a request after `initialize` was received
@@ -525,12 +533,27 @@ class AgentProtocolV2:
         sent_id: bytes | None = chunk[4]
         message_id = session.ids.of(_CHUNKS[chunk[2]], sent_id.decode() if sent_id else UNSET)
         old = new = chunk[0][chunk.end(3) :]
+        session.streamed = (type(None), "")
         if sent_id is None:
             new = b'"},"messageId":%s}}}' % encode(message_id)
+        else:
+            session.streamed = (_CHUNKS_V1[chunk[2]], message_id)
         self._chunk_ends.pop(session.chunk_start, None)
         session.chunk_start = chunk[0][: chunk.start(3)]
         self._chunk_ends[session.chunk_start] = old, new
         return old, new
+
+    def _is_unchanged(self, notification: SessionNotification) -> bool:
+        """Whether an update is a text, the same in both versions, for the message that is being streamed."""
+        update: Any = notification.update
+        session = self._sessions.get(notification.session_id)
+        return (
+            session is not None
+            and session.chunk_start in self._chunk_ends
+            and isinstance(update, session.streamed[0])
+            and update.message_id == session.streamed[1]
+            and isinstance(update.content, TextContent)
+        )
 
     def _ask_permission(self, envelope: Envelope) -> None:
         request = decode(RequestPermissionRequest, envelope.params)

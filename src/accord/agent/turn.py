@@ -71,6 +71,7 @@ class Turn:
         self._core = core
         self._connection = core.peer.connection
         self._notify = core.peer.connection.notify
+        self._translation = core.peer.translation
         self._message_id: str | None = None
 
     @property
@@ -146,7 +147,12 @@ class Turn:
         chunk = kind(content_block(content), core.message_id)
         if self.session.on_update is not None:
             self.session.on_update(chunk)
-        self._notify("session/update", SessionNotification(self.session.id, chunk))
+        notification = SessionNotification(self.session.id, chunk)
+        translation = self._translation
+        if translation is not None and translation.is_unchanged and translation.is_unchanged(notification):
+            self._notify("session/update", notification, translation.transmit)
+        else:
+            self._notify("session/update", notification)
 
     def _append_now(self, kind: ChunkType, content: str | ContentBlock) -> None:
         block = content_block(content)

@@ -252,13 +252,19 @@ class Connection:
         finally:
             self.pressure.awaited -= not streaming
 
-    def notify(self, method: str, params: Any) -> None:
-        """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON."""
+    def notify(self, method: str, params: Any, send: Callable[[bytes], None] | None = None) -> None:
+        """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON.
+
+        `send` replaces the transport's own function, for what needs no translation.
+        """
         try:
             frame = encode(Notification(method, params))
         except ENCODE_ERRORS as error:
             raise unsendable_error(method, error) from None
-        self._transport.send(frame)
+        if send is None:
+            self._transport.send(frame)
+        else:
+            send(frame)
 
     def must_drain(self) -> bool:
         """Return whether `drain` would wait, raise or let the event loop run; for very frequent callers."""
