@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -446,7 +446,11 @@ class RunJob:
 
     async def _connect_and_run(self) -> None:
         arguments = self._arguments
-        source = arguments.remote or self._agent.launch(arguments.cwd)
+        source = (
+            self._agent.launch(arguments.cwd)
+            if arguments.remote is None
+            else replace(arguments.remote, on_link=self._show_link)
+        )
         handlers = self._answers.handlers(with_files=self._agent.uses_client_files)
         # The task runs while the agent starts, which then has a processor of its own.
         recorder_opened = asyncio.create_task(self._open_recorder())
@@ -495,6 +499,10 @@ class RunJob:
                 features=ClientFeatures(meta={"accord": {"extensions": [AGENTAO_ASK_USER]}}),
             )
         )
+
+    def _show_link(self, lost: str) -> None:
+        """Show that the server cannot be reached now, or is back: the turn may go on there."""
+        self._output.note(f"the server is lost ({lost}); reconnecting" if lost else "connected again")
 
     def _show_notice(self, session_id: str, notice: Notice) -> None:
         """Show what is reported while the session is opened: it may take long."""
