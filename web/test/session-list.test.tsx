@@ -111,6 +111,17 @@ test("a session that finished since the user last looked is unread until it is o
   expect(row()?.className).not.toContain("unread");
 });
 
+test("a session that was opened in another tab is not unread here", async () => {
+  const finished = { ...session(6), updatedAt: new Date(Date.now() + 60_000).toISOString() };
+  await act(() => gateway.sessionChanged(finished));
+  const row = () => [...root.querySelectorAll(".session-link")].find((one) => one.textContent.includes("Session 6"));
+  expect(row()?.className).toContain("unread");
+  const seen = { since: new Date().toISOString(), sessions: { "accord/s6": finished.updatedAt } };
+  localStorage.setItem("accord.seen", JSON.stringify(seen));
+  await act(() => void dispatchEvent(new StorageEvent("storage", { key: "accord.seen" })));
+  expect(row()?.className).not.toContain("unread");
+});
+
 test("an archived session leaves the list", async () => {
   await act(() => gateway.sessionChanged({ ...session(7), archived: true }));
   expect(titles()).not.toContain("Session 7");

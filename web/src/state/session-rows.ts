@@ -54,6 +54,13 @@ interface Seen {
 export class SeenSessions {
   private readonly seen = signal<Seen>(readSeen());
 
+  constructor() {
+    // What is read in one tab is read in all.
+    addEventListener("storage", (event) => {
+      if (event.key === STORED) this.seen.value = readSeen();
+    });
+  }
+
   isUnread(session: ListedSession): boolean {
     const { since, sessions } = this.seen.value;
     const updated = session.updatedAt ?? "";
