@@ -57,7 +57,9 @@ def test_status_and_check_show_nodes_and_what_is_wrong(
         async with run_node(settings, ["claude"]) as node:
             node.book.open_log("claude", "s1", "/project", new=True)
             assert node.unready == ""
-            assert any(metric.name == "accord_cluster_sessions" for metric in node.metrics())
+            values = {metric.name: metric.value for metric in node.metrics()}
+            assert values["accord_cluster_sessions"] == 1
+            assert values['accord_cluster_append_retries_total{code="unavailable"}'] == 0
             await node.book.aclose()
             assert await asyncio.to_thread(main, ["cluster", "status"]) == 0
             status = capsys.readouterr().out

@@ -258,7 +258,7 @@ async def test_a_lost_answer_is_no_lost_and_no_doubled_record(server: RunningSer
                     await jetstream.connection.flush()  # what is sent has reached the server
                 proxy.cut()
                 await asyncio.wait_for(writer.written(), PATIENCE)
-            assert jetstream.append_counts.retries > 0
+            assert jetstream.append_counts.retries.total() > 0
             values = _values(await _read(direct, address))
     assert values == [(value + 1, "event", value) for value in range(8)]
 

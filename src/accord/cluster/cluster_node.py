@@ -147,7 +147,15 @@ class ClusterNode:
                 ("sessions", "gauge", "Sessions of all nodes.", len(self.book.index)),
                 ("appends_total", "counter", "Messages appended to session logs.", counts.appends),
                 ("append_seconds_total", "counter", "Seconds that these appends took.", counts.seconds),
-                ("append_retries_total", "counter", "Appends that were sent again.", counts.retries),
+                *(
+                    (
+                        f'append_retries_total{{code="{code}"}}',
+                        "counter",
+                        "Appends that were sent again.",
+                        number,
+                    )
+                    for code, number in sorted({"unavailable": 0, **counts.retries}.items())
+                ),
                 ("takeovers_total", "counter", "Sessions claimed from lost nodes.", self.book.takeovers),
                 ("moved_total", "counter", "Open sessions that went on at another node.", moved),
                 ("feed_gaps_total", "counter", "Records that were missed and read later.", gaps),

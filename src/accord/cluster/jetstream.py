@@ -6,10 +6,11 @@ which may be behind. No consumers are created.
 
 import asyncio
 from base64 import b64decode
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
-from msgspec import MsgspecError, Struct, json
+from msgspec import MsgspecError, Struct, field, json
 
 from accord.clock import within
 from accord.cluster.connection import (
@@ -82,7 +83,8 @@ class AppendCounts(Struct):
 
     appends: int = 0
     seconds: float = 0.0
-    retries: int = 0
+    retries: Counter[str] = field(default_factory=Counter[str])
+    """By JetStream's error code, or `unavailable` if no server answered."""
 
 
 class JetStream:

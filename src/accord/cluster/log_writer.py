@@ -281,12 +281,12 @@ class LogWriter:
                 counts.seconds += self._clock.now() - began
                 return sequence
             except NatsUnavailable:
-                counts.retries += 1
+                counts.retries["unavailable"] += 1
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
             except NatsRefused as error:
                 if error.code in APPENDS_IN_PROGRESS:
-                    counts.retries += 1
+                    counts.retries[str(error.code)] += 1
                     await self._clock.sleep(_FIRST_PAUSE)
                     continue
                 if error.code == WRONG_SEQUENCE:
