@@ -183,6 +183,18 @@ async def test_changes_of_commands_come_back(desk: Desk) -> None:
 
 
 @needs_git
+async def test_a_turn_whose_agent_was_killed_says_what_is_missing(desk: Desk) -> None:
+    GitProject(desk.root)
+    await desk.begin()
+    await desk.checkpoints.before_command()
+    killed = FileCheckpoints(desk.store, [str(desk.root)])
+    [turn] = (await killed.read()).turns
+    assert turn.notes == ["changes of commands are not kept: the agent ended during the turn"]
+    await desk.end()
+    assert desk.store.load().turns == []  # nothing changed
+
+
+@needs_git
 async def test_a_deleted_gitignore_lets_no_ignored_file_in_or_away(desk: Desk, tmp_path: Path) -> None:
     project = GitProject(desk.root)
     (desk.root / ".gitignore").write_text("*.local\n.env\n")

@@ -36,6 +36,8 @@ from accord.workspace.roots import StopSignal, in_exact_folder, read_bytes
 MAX_CHANGED_FILES: Final = 2000
 """More files of one turn are not recorded."""
 CHANGED_BETWEEN: Final = "another program changed it between two changes of the agent"
+_ENDED: Final = "are not kept: the agent ended during the turn"
+"""A note of every turn with a snapshot, until the changes since are recorded."""
 _LOG = logging.getLogger("accord.coder")
 T = TypeVar("T")
 
@@ -224,6 +226,8 @@ class FileCheckpoints:
                 self._shadows.remove(shadow)
                 self._given_up = str(error)
                 _note(turn, f"{what} are not kept: {error}")
+        if self._shadows:
+            _note(turn, f"{what} {_ENDED}")
         if turn.notes:
             self._save(turn)
 
@@ -245,8 +249,12 @@ class FileCheckpoints:
         turn.changes = {
             path: change for path, change in turn.changes.items() if not change.after.same_as(change.before)
         }
+        turn.notes = [note for note in turn.notes if not note.endswith(_ENDED)]
         if turn.changes or turn.notes:
             self._save(turn)
+        elif turn in (checkpoints := self._load()).turns[-1:]:
+            checkpoints.turns.pop()
+            self.store.save(checkpoints)
 
     def _add_command_changes(self, turn: TurnCheckpoint) -> None:
         """Record what commands changed, also in files that a tool has changed before or after them."""
