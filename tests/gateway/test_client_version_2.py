@@ -131,7 +131,7 @@ async def test_a_client_that_comes_during_a_turn_gets_its_state_and_its_question
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 def test_the_rules_of_version_2_hold_at_a_gateway(scheme: str, tmp_path: Path) -> None:
     """The whole list of rules holds; here one case for each kind of message."""
-    rules = "v2-initialize.version,v2-session.replay-ids,v2-prompt.message-id,v2-cancel.stop-reason"
+    rules = "v2-framing.agent-returns-id,v2-session.replay-ids,v2-prompt.message-id,v2-cancel.stop-reason"
     with running_gateway(tmp_path / "home", "accord", ACCORD_MODEL="rehearsal") as gateway:
         address = f"{scheme}://127.0.0.1:{gateway.port}/acp#token={gateway.token}"
         options = ["--protocol", "2", "--quiet", "--slow", "5", "--only", rules, "--script", "accord"]
