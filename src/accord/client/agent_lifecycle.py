@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 from accord.client.client_options import RestartPolicy, Restarts, bounded, ignore_failure
 from accord.clock import Clock, OwnedTasks
 from accord.errors import (
+    UNSUPPORTED_VERSION,
     AccordError,
     BadAnswer,
     ConnectionClosed,
@@ -66,7 +67,10 @@ class Handshake:
         try:
             response = await call
         except (RpcError, BadAnswer) as error:
-            raise self._failed(f"initialize failed: {error}") from error
+            hint = ""
+            if isinstance(error, RpcError) and error.code == UNSUPPORTED_VERSION:
+                hint = '; ask for another version with `--protocol auto` or protocol="auto"'
+            raise self._failed(f"initialize failed: {error}{hint}") from error
         except ConnectionClosed:
             ended = end()
             if ended is None:
