@@ -117,8 +117,6 @@ class AgentSessionV2:
         self.own_messages: set[str] = set()
         """The user messages that are prompts of the client, which knows them."""
         self.messages: set[tuple[MessageKind, str]] = set()
-        self.streamed: tuple[type[Any], str] = (type(None), "")
-        """The type of the chunks that arrive, and the id of their message."""
         self.calls: set[str] = set()
         self._busy: bool | None = None
 
@@ -135,7 +133,6 @@ class AgentSessionV2:
     def forget(self) -> None:
         """Forget the history, which is about to be replayed."""
         self.messages.clear()
-        self.streamed = (type(None), "")
         self.calls.clear()
 
 
@@ -150,6 +147,8 @@ class ClientProtocolV2:
         self._events = events
         self._transport = transport
         self._sessions: dict[str, AgentSessionV2] = {}
+        self._streamed: dict[str, tuple[type, str]] = {}
+        """The type of the chunks that arrive in a session, and the id of their message."""
         self._answers: dict[Any, Answer] = {}
         self._count = 0
         self._requests: dict[str, Callable[[Any, Raw], None]] = {
@@ -176,9 +175,9 @@ class ClientProtocolV2:
             return
         chunk = _CHUNK_LINE.fullmatch(frame)
         if chunk is not None:
-            session, id = self._session(chunk[1].decode()), (chunk[3] or chunk[4]).decode()
-            session.messages.add((_KINDS[chunk[2]], id))
-            session.streamed = (_CHUNKS[chunk[2]], id)
+            session_id, id = chunk[1].decode(), (chunk[3] or chunk[4]).decode()
+            self._session(session_id).messages.add((_KINDS[chunk[2]], id))
+            self._streamed[session_id] = (_CHUNKS[chunk[2]], id)
             self._transport.deliver(frame)
             return
         if frame[:1] == b"[":
@@ -205,12 +204,12 @@ class ClientProtocolV2:
     def _is_unchanged(self, notification: SessionNotification) -> bool:
         """Whether an update is a text, the same in both versions, for the message that is being streamed."""
         update: Any = notification.update
-        session = self._sessions.get(notification.session_id)
+        streamed = self._streamed.get(notification.session_id)
         return (
-            session is not None
-            and isinstance(update, session.streamed[0])
-            and update.message_id == session.streamed[1]
-            and isinstance(update.content, TextContent)
+            streamed is not None
+            and type(update) is streamed[0]
+            and update.message_id == streamed[1]
+            and type(update.content) is TextContent
         )
 
     def _receive_request(self, envelope: Envelope, frame: bytes) -> None:
@@ -346,6 +345,7 @@ class ClientProtocolV2:
         request = _opening(v2.ResumeSessionRequestV2, decode(LoadSessionRequest, params))
         request.replay_from = v2.ReplayFromStart()
         self._session(request.session_id).forget()
+        self._streamed.pop(request.session_id, None)
         self._reopen(id, request, LoadSessionResponse)
 
     def _resume(self, id: Any, params: Raw) -> None:
@@ -378,6 +378,7 @@ class ClientProtocolV2:
 
         def answer(envelope: Envelope) -> None:
             self._sessions.pop(session_id, None)
+            self._streamed.pop(session_id, None)
             error = None if envelope.error is ABSENT else parse_json(envelope.error)
             if error is not None and error.get("code") != -32002:  # closing what is closed succeeds
                 self._fail(id, error)
