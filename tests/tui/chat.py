@@ -71,6 +71,11 @@ class Chat:
         """Wait until the transcript has these texts."""
         await self.wait_until(lambda: all(text in self.text for text in texts))
 
+    async def wait_for_layout(self) -> None:
+        """Wait until every widget has its place."""
+        screen = self.app.screen
+        await self.wait_until(lambda: not screen._layout_required and not screen._callbacks)
+
     async def wait_ready(self) -> None:
         """Wait until prompts can be sent."""
         await self.wait_until(lambda: self.phase == "ready")

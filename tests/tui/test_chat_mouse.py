@@ -14,6 +14,7 @@ WORKER = (sys.executable, str(Path(__file__).parent / "agents" / "worker.py"))
 async def click_on(chat: Chat, text: str) -> None:
     """Click on this text on the screen."""
     await chat.wait_until(lambda: text in chat.screen)
+    await chat.wait_for_layout()
     row, line = next((row, line) for row, line in enumerate(chat.screen.splitlines()) if text in line)
     await chat.pilot.click(offset=(line.index(text) + 1, row))
 
@@ -61,6 +62,7 @@ async def test_the_wheel_scrolls_and_end_follows_again(tmp_path: Path) -> None:
         await chat.send(f"say {lines}")
         await chat.wait_for_text("line 79", "done")
         transcript = chat.view.transcript
+        await chat.wait_for_layout()
         await chat.wait_until(lambda: transcript.scroll_offset.y == transcript.max_scroll_y > 0)
         transcript.post_message(MouseScrollUp(transcript, 5, 5, 0, -1, 0, False, False, False))
         await chat.wait_until(lambda: not transcript.following)

@@ -3,6 +3,7 @@
 import base64
 from pathlib import Path
 
+import pytest
 from tests.tui.chat import Chat, running_chat
 from textual.events import Key, Paste
 
@@ -128,3 +129,25 @@ async def test_keys_typed_after_enter_belong_to_the_next_prompt(tmp_path: Path) 
         await chat.wait_for_text("heard hi")
         await chat.wait_until(lambda: editor.text == "1")
         assert "hi1" not in chat.text
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("a b x backspace c left left z", "azbc"),
+        ("o l d ctrl+u n e w", "new"),
+        ("a ctrl+c b", "b"),
+        ("a alt+s b", "b"),
+        ("slash t h e enter", "/theme "),
+    ],
+)
+async def test_keys_that_come_at_once_keep_their_order(tmp_path: Path, keys: str, expected: str) -> None:
+    async with running_chat(tmp_path) as chat:
+        await chat.wait_ready()
+        names = keys.split()
+        if names[0] == "slash":
+            await chat.pilot.press(names.pop(0))  # the list of commands is open
+            await chat.wait_until(lambda: chat.view.prompt.popup.open)
+        for name in names:
+            chat.app.post_message(Key(name, name if len(name) == 1 else None))
+        await chat.wait_until(lambda: chat.view.prompt.editor.text == expected)

@@ -79,7 +79,7 @@ async def test_examples_and_agents_are_shown_and_an_example_goes_into_the_prompt
         assert chat.view.prompt.editor.has_focus
         await chat.pilot.press("enter")
         await chat.wait_for_text("heard Find a bug here, and fix it")
-        assert "Explain this project to me" not in chat.screen
+        await chat.wait_until(lambda: "Explain this project to me" not in chat.screen)
 
 
 async def test_earlier_sessions_of_the_folder_are_listed_and_continue(folder: Path, tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ async def test_earlier_sessions_of_the_folder_are_listed_and_continue(folder: Pa
     other = tmp_path / "other"
     other.mkdir()
     async with running_chat(other) as chat:
-        await shown(chat, "Agents (Ctrl+N lists all)")
+        await shown(chat, "Agents · Ctrl+N lists all")
         assert "Fix the parser" not in chat.screen
     async with running_chat(folder, env={"DEMO_HISTORY": "Fix the parser"}) as chat:
-        await shown(chat, "Continue in this folder", "Fix the parser", "Agents (")
+        await shown(chat, "Continue in this folder", "Fix the parser", "Agents ·")
         await chat.pilot.press("tab", "down", "down", "down", "enter")
         await chat.wait_for_text("▌ Fix the parser", "heard Fix the parser")
         assert len(chat.app.views) == 1
@@ -102,7 +102,7 @@ async def test_earlier_sessions_of_the_folder_are_listed_and_continue(folder: Pa
 
 async def test_without_a_key_one_line_says_so_and_offers_sign_in_and_the_tour(folder: Path) -> None:
     async with running_chat(folder, **own_agent(KeyState(problem="no model key yet"))) as chat:
-        await shown(chat, "! no model key yet", "Sign in: enter the key", "Alt+L", "Take the tour", "Alt+T")
+        await shown(chat, "! no model key yet", "Enter the key of", "Alt+L", "Take the tour", "Alt+T")
         await chat.wait_ready()
         calls: list[Any] = []
         chat.view.run_without_screen = lambda run: calls.append(run) or 1  # type: ignore[method-assign]
@@ -134,7 +134,7 @@ async def test_a_key_that_works_and_one_that_does_not_are_told_apart(
     ):
         async with running_chat(folder, **own_agent(state)) as chat:
             await shown(chat, text)
-            assert ("Sign in: enter" in chat.screen) is bool(state.problem)
+            assert ("Enter the key of" in chat.screen) is bool(state.problem)
 
 
 async def test_a_missing_agent_is_installed_from_here_and_opens(
@@ -199,16 +199,15 @@ async def test_the_tour_shows_a_plan_a_change_and_an_undo_without_a_key(folder: 
 
 async def test_a_long_prompt_and_a_list_of_commands_keep_their_place_on_a_small_screen(folder: Path) -> None:
     async with running_chat(folder, size=(80, 24)) as chat:
-        await shown(chat, "Agents (Ctrl+N lists all)")
+        await shown(chat, "Agents · Ctrl+N lists all")
         await chat.wait_ready()
         await chat.type("/")
         await chat.wait_until(lambda: "/help" in chat.screen and "Tab complete" in chat.screen)
         await chat.pilot.press("escape", "backspace")
         chat.view.prompt.editor.write("\n".join(f"line {number}" for number in range(10)))
-        await chat.wait_until(lambda: "line 9" in chat.screen and "Enter send" in chat.screen)
-        assert "line 0" in chat.screen
+        await shown(chat, "line 0", "line 9", "Enter send")
         chat.view.prompt.clear()
-        await shown(chat, "Agents (Ctrl+N lists all)")
+        await shown(chat, "Agents · Ctrl+N lists all")
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
@@ -216,7 +215,7 @@ async def test_a_long_prompt_and_a_list_of_commands_keep_their_place_on_a_small_
 def test_the_first_screen_on_a_terminal(tmp_path: Path, home: Path, size: tuple[int, int]) -> None:
     with terminal(tmp_path, home, size, ACCORD_MODEL="") as tmux:
         tmux.wait_for_text("! no model key yet", "Sign in", "Take the tour", "Explain this project", "ready")
-        tmux.wait_for_text("Agents (Ctrl+N lists all)")
+        tmux.wait_for_text("Agents · Ctrl+N lists all")
         tmux.type("Tab")
         tmux.wait_for_text("▸")
         tmux.type("Down", "Down", "Enter")

@@ -213,10 +213,10 @@ def test_a_diff_has_line_numbers_signs_and_counts() -> None:
 
 def test_a_wide_diff_is_side_by_side() -> None:
     part = DiffPart("a.py", "a\nb\nc\n", "a\nB\nnew\nc\n")
-    lines = [strip.text for strip in part.draw(156, PALETTE)]
+    lines = [strip.text for strip in part.draw(159, PALETTE)]
     changed = next(line for line in lines if "− b" in line)
     assert "+ B" in changed
-    assert all(strip.cell_length <= 156 for strip in part.draw(156, PALETTE))
+    assert all(strip.cell_length <= 159 for strip in part.draw(159, PALETTE))
 
 
 def test_a_large_diff_is_compared_later() -> None:

@@ -69,7 +69,7 @@ def _offer(agent: ConfiguredAgent, group: OfferGroup, default: str) -> AgentOffe
     known = agent.known
     title = agent.description or (known.name if known is not None else "")
     if agent.is_built_in:
-        return AgentOffer(agent.name, title, group, "a model key, or a local model", agent.name == default)
+        return AgentOffer(agent.name, "Accord", group, "a model key, or a local model", agent.name == default)
     needs = "" if known is None else _needs(known)
     installed = group == "installed" or agent.installed() is not None
     if not installed:

@@ -83,7 +83,7 @@ def _export(app: "ChatApp") -> None:
 def _toggle_diff_layout(app: "ChatApp") -> None:
     from accord.tui.parts.diff_part import SIDE_BY_SIDE_WIDTH
 
-    width = app.view.transcript.size.width
+    width = app.view.transcript.scrollable_content_region.width
     beside = app.diffs == "beside" or (app.diffs == "auto" and width >= SIDE_BY_SIDE_WIDTH)
     app.set_setting("diffs", "below" if beside else "beside")
 
@@ -182,7 +182,7 @@ ANSWER_KEYS: Final = {
     "allow_always": ("A", "always allow"),
     "reject": ("r", "reject"),
     "reject_always": ("R", "always reject"),
-    REJECT_AND_SAY: ("e", "reject and say what to do"),
+    REJECT_AND_SAY: ("e", "reject, say what to do"),
 }
 """The letters that answer a permission request, by their names in `chat.json`."""
 ANSWER_KINDS: Final = {

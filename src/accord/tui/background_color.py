@@ -85,7 +85,8 @@ def typed_text(data: bytes) -> str:
     text: list[str] = []
     for char in data.partition(b"\x1b")[0].decode(errors="ignore"):
         if char in "\x7f\b":
-            del text[-1:]
+            if text[-1:] != [ENTER]:
+                del text[-1:]
         elif char in "\r\n":
             text.append(ENTER)
         elif char.isprintable():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
+from textual import events, on
 from textual._compositor import CompositorUpdate
 from textual.actions import SkipAction
 from textual.app import App, SystemCommand
@@ -26,6 +26,7 @@ from accord.tui.actions import ACTIONS
 from accord.tui.background_color import ENTER
 from accord.tui.chat_settings import AUTO_THEME, DARK, LIGHT, ChatSettings
 from accord.tui.chat_types import ChatStart
+from accord.tui.ordered_keys import keys_handled
 from accord.tui.prompt_box import Editor, recognize_alt_enter
 from accord.tui.session_tabs import MainScreen, SessionAttention, SessionTabs, TabBar, recognize_alt_digits
 from accord.tui.session_view import SessionView
@@ -243,6 +244,11 @@ class ChatApp(App[int]):
         await self.action_do("agent")
 
     # -- keys --
+
+    async def on_event(self, event: "events.Event") -> None:
+        if isinstance(event, events.Key) and not event.is_forwarded and self.focused is not None:
+            await keys_handled(self.focused)
+        await super().on_event(event)
 
     async def action_do(self, name: str) -> None:
         """Run an action by its name. Only `quit` works on top of other screens."""

@@ -305,7 +305,7 @@ class DialogText(TranscriptView, can_focus=False):
     """The text above the answers."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    DialogText { height: auto; min-height: 1; background: $surface; scrollbar-gutter: auto; }
+    DialogText { height: auto; min-height: 1; background: $surface; scrollbar-size-horizontal: 0; }
     """
 
     def __init__(self, items: "Sequence[Item]") -> None:
@@ -318,7 +318,7 @@ class DialogText(TranscriptView, can_focus=False):
         self.frame()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return self.height_for(width)
+        return self.height_for(width - self.scrollbar_gutter.width)
 
 
 class ChoiceDialog(Dialog):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 KeyHint: TypeAlias = tuple[str, str]
 """A key and what it does now. The most important ones are first."""
 _GAP = "  "
+_BORDER_WIDTH = 6
+"""Columns of a border that its text cannot use."""
 
 
 class KeyFooter(Widget):
@@ -38,15 +40,21 @@ class KeyFooter(Widget):
         return line
 
 
-def fitting_hints(hints: Iterable[KeyHint], width: int) -> list[KeyHint]:
+def fitting_hints(hints: Iterable[KeyHint], width: int, gap: int = 2) -> list[KeyHint]:
     """The first hints that fit into a line."""
     fitting: list[KeyHint] = []
     for key, meaning in hints:
-        width -= cell_len(key) + 1 + cell_len(meaning) + (len(_GAP) if fitting else 0)
+        width -= cell_len(key) + 1 + cell_len(meaning) + (gap if fitting else 0)
         if width < 0:
             break
         fitting.append((key, meaning))
     return fitting
+
+
+def border_hint(hints: Iterable[KeyHint], width: int) -> str:
+    """The first hints that fit into the border of a frame of this width."""
+    fitting = fitting_hints(hints, width - _BORDER_WIDTH, gap=3)
+    return " · ".join(f"{key} {meaning}" for key, meaning in fitting)
 
 
 def key_name(key: str) -> str:

@@ -20,6 +20,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line, one_line
+from accord.tui.ordered_keys import run_own_binding
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of, set_border
 
@@ -249,6 +250,14 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
 
 
+class LineInput(Input):
+    """One line of text."""
+
+    async def _on_key(self, event: "events.Key") -> None:
+        if event.key != "enter":  # it belongs to the list, as the arrow keys before it
+            await run_own_binding(self, event)
+
+
 class ListScreen(ModalScreen[Any]):
     """A list with a filter. Its result is the value of the chosen row, or None."""
 
@@ -286,7 +295,7 @@ class ListScreen(ModalScreen[Any]):
         self.all_rows: Sequence[ListRow] = rows
         self._title = title
         self.list: ListRows = ListRows(empty_text=empty_text)
-        self.filter_input: Input = Input(placeholder=placeholder, id="filter", compact=True)
+        self.filter_input: LineInput = LineInput(placeholder=placeholder, id="filter", compact=True)
         self.message: Static = Static(id="message", markup=False)
 
     def compose(self) -> "ComposeResult":
@@ -393,7 +402,7 @@ class TextInputScreen(ModalScreen[None]):
         super().__init__()
         self._title = title
         self._submit = submit
-        self.text_input: Input = Input(text, compact=True, select_on_focus=False)
+        self.text_input: LineInput = LineInput(text, compact=True, select_on_focus=False)
         self.message: Static = Static(markup=False)
 
     def compose(self) -> "ComposeResult":

@@ -165,7 +165,7 @@ def _file_list(diffs: Sequence[DiffPart]) -> str:
 
 def _diff_part(diff: Diff) -> DiffPart:
     before = _make_visible(diff.old_text) if isinstance(diff.old_text, str) else None
-    return DiffPart(visible(diff.path), before, _make_visible(diff.new_text), folded=False)
+    return DiffPart(visible(diff.path), before, _make_visible(diff.new_text), folded=False, framed=True)
 
 
 def _make_visible(text: str) -> str:

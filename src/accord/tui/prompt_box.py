@@ -29,6 +29,7 @@ from accord.tui.completion import (
     completion_query,
     format_mention,
 )
+from accord.tui.ordered_keys import run_own_binding
 from accord.tui.prompt_history import PromptHistory
 from accord.tui.theme import app_of, set_border
 
@@ -132,6 +133,7 @@ class Editor(TextArea):
     async def _on_key(self, event: "events.Key") -> None:
         self.post_message(self.Typed())
         key = event.key
+        self._box.update_popup()
         if key in NEWLINE_KEYS:
             self._consume(event)
             self.insert("\n")
@@ -161,7 +163,7 @@ class Editor(TextArea):
             self._consume(event)
             self._box.remove_last_attachment()
         else:
-            await super()._on_key(event)
+            await run_own_binding(self, event)
 
     async def _on_paste(self, event: "events.Paste") -> None:
         if not event.text:  # some terminals paste nothing if the clipboard holds a picture
@@ -231,7 +233,7 @@ def is_long_paste(text: str) -> bool:
     return text.count("\n") >= _CHIP_LINES - 1 or len(text) > _CHIP_CHARS
 
 
-PLACEHOLDER: Final = "What should the agent do?   / commands   @ files   ! shell"
+PLACEHOLDER: Final = "What should the agent do?"
 _MAX_FILE_COMPLETIONS: Final = 50
 """Number of file completions after which the list of files is read again."""
 
@@ -279,6 +281,8 @@ class PromptBox(Vertical):
         self._cwd = cwd
         self._commands = commands
         self._files = FileIndex(cwd)
+        self._completed: CompletionQuery | None = None
+        """The word that the list of completions is for."""
         self.popup: CompletionPopup = CompletionPopup()
         self.editor: Editor = Editor(self)
         self.editor.placeholder = PLACEHOLDER
@@ -429,9 +433,20 @@ class PromptBox(Vertical):
         if self.popup.open:
             self._update_completions()
 
+    def update_popup(self) -> None:
+        """Before a key: make the list one of the word at the cursor, if letters have come since."""
+        query = self._query_at_cursor()
+        if not self.popup.open or query == self._completed:
+            return
+        if query is not None and query.kind == "file":
+            self._completed = query
+            self._show_files(self._files.find_now(query.text, _MAX_FILE_COMPLETIONS))
+        else:
+            self._update_completions()
+
     def _update_completions(self) -> None:
         """Show completions for the word at the cursor."""
-        query = self._query_at_cursor()
+        query = self._completed = self._query_at_cursor()
         if query is None or self.history.browsing:
             self.popup.show([])
             self._show_argument_hint(self.editor.text)

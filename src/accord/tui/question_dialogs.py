@@ -51,6 +51,7 @@ from accord.schema import (
 )
 from accord.trace.redaction import command_line_text
 from accord.tui.dialog import AnswerList, ChoiceDialog, Dialog, answer_index
+from accord.tui.list_screen import LineInput
 from accord.tui.parts.diff_part import RevealedTextPart
 from accord.tui.permission_dialogs import AccessDialog, OptionDialog, PermissionDialog, QuestionText
 from accord.tui.theme import label
@@ -205,7 +206,7 @@ def _widget(schema: Any, default: Any, title: str) -> "Widget":
                 else Select[str](options, compact=True)
             )
         case _:
-            return Input("" if default is None else clean_line(str(default)), compact=True)
+            return LineInput("" if default is None else clean_line(str(default)), compact=True)
 
 
 def _value(schema: Any, field: "Widget") -> Any:
@@ -249,7 +250,7 @@ class QuestionDialog(Dialog):
         self._text = text
         self._answers = list(options)
         self.options: AnswerList = AnswerList(self._answers)
-        self.input: Input = Input(
+        self.input: LineInput = LineInput(
             placeholder="a number, or your own answer" if options else "your answer", compact=True
         )
 

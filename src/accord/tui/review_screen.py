@@ -29,6 +29,7 @@ from accord.frontend.review import (
 from accord.safe_text import clean_line
 from accord.text_width import count_text
 from accord.tui.chat_types import Draft
+from accord.tui.key_footer import border_hint
 from accord.tui.list_screen import ListRows, TextInputScreen
 from accord.tui.parts.diff_part import marked_pair
 from accord.tui.theme import palette_of, set_border
@@ -47,6 +48,17 @@ _SCOPES: Final[dict[ReviewScope, str]] = {
     "uncommitted": "Everything that is not committed",
 }
 _MAX_LINE: Final = 2_000
+_KEYS: Final = (
+    ("x", "revert"),
+    ("c", "comment"),
+    ("m", "commit"),
+    ("n p", "change"),
+    ("1 2 3", "turn, session, all"),
+    ("Esc", "close"),
+    ("Tab", "file"),
+    ("u", "undo a revert"),
+)
+"""The keys, the most important ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +212,10 @@ class ReviewScreen(ModalScreen[None]):
         else:
             self._show_message(done)
         self._show_rows()
+        self._view.update_branch()
+
+    def on_resize(self) -> None:
+        self._show_rows()
 
     def _show_rows(self) -> None:
         rows: list[Row] = []
@@ -212,10 +228,12 @@ class ReviewScreen(ModalScreen[None]):
         added, removed = (sum(getattr(file, name) for file in self._files) for name in ("added", "removed"))
         files = count_text(len(self._files), "file")
         title = f"{_SCOPES[self._scope]}: {files}, +{added} −{removed}"
-        keys = "x revert · c comment · m commit · n p change · Tab file · 1 2 3 turn, session, all · Esc"
+        keys = _KEYS
         if comments := self._service.comments:
-            keys = f"s send {count_text(len(comments), 'comment')} · {keys}"
-        set_border(self.query_one("#frame", Vertical), title=title, subtitle=keys)
+            keys = (("s", f"send {count_text(len(comments), 'comment')}"), *keys)
+        set_border(
+            self.query_one("#frame", Vertical), title=title, subtitle=border_hint(keys, self.size.width)
+        )
 
     def _hunk_rows(self, hunk: Hunk) -> list[Row]:
         rows: list[Row] = []

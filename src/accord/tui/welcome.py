@@ -31,9 +31,11 @@ EXAMPLES: Final = (
 )
 MAX_WIDTH: Final = 110
 _MAX_ROWS: Final = 5
-_OTHER_LINES: Final = 6
+_OTHER_LINES: Final = 7
 """Lines of the screen for everything but this and the prompt: tabs, title, notes, status, footer."""
 _ARROW: Final = "▸ "
+_COLUMN_GAP: Final = 3
+_SESSIONS: Final = "Continue in this folder"
 
 WelcomeKind = Literal["example", "session", "agent", "agents", "sign_in", "tour"]
 
@@ -58,11 +60,19 @@ class WelcomeFacts:
     agents: list[WelcomeRow] = field(default_factory=list[WelcomeRow])
 
 
+def _note_column(rows: Sequence[WelcomeRow], width: int) -> int:
+    """Where the notes of these rows begin: behind the longest name, if they fit. 0: there is no room."""
+    notes = max((cell_len(one_line(clean_line(row.note))) for row in rows), default=0)
+    names = max((cell_len(clean_line(row.name)) for row in rows), default=0)
+    column = min(cell_len(_ARROW) + names + _COLUMN_GAP, width - min(notes, width // 2))
+    return column if notes else 0
+
+
 class WelcomePanel(Widget, can_focus=True):
     """Shows what to do first. Tab goes here from the prompt."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    WelcomePanel { height: auto; padding: 1 2 0 2; }
+    WelcomePanel { height: auto; padding: 1 2; }
     WelcomePanel.hidden { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -121,6 +131,7 @@ class WelcomePanel(Widget, can_focus=True):
         lines: list[Text] = []
         rows: list[WelcomeRow] = []
         at: list[int | None] = []
+        agents = self._agents_title
         for count in range(_MAX_ROWS, 0, -1):
             lines, rows, at = [], [], []
             for line in self._head(palette, width):
@@ -130,8 +141,10 @@ class WelcomePanel(Widget, can_focus=True):
                 if title:
                     lines += [Text(), Text(title, palette.heading)]
                     at += [None, None]
-                for row in found[: count if title else None]:
-                    lines.append(self._row(row, palette, width, selected=len(rows) == self.selected))
+                shown = found[: count if title in (_SESSIONS, agents) else None]
+                column = _note_column(shown, width)
+                for row in shown:
+                    lines.append(self._row(row, palette, width, column, selected=len(rows) == self.selected))
                     at.append(len(rows))
                     rows.append(row)
             if len(lines) <= height - _OTHER_LINES - self._prompt_height():
@@ -162,7 +175,7 @@ class WelcomePanel(Widget, can_focus=True):
         facts = self.facts
         sections: list[tuple[str, Sequence[WelcomeRow]]] = []
         if facts.key is not None and facts.key.problem:
-            sign_in = "Sign in: enter the key of a model provider"
+            sign_in = "Enter the key of a model provider"
             tour = "Take the tour: two minutes, without a key"
             rows = [
                 WelcomeRow("sign_in", sign_in, self._key_of("sign_in")),
@@ -171,21 +184,22 @@ class WelcomePanel(Widget, can_focus=True):
             sections.append(("", rows))
         sections.append(("Try", [WelcomeRow("example", text) for text in EXAMPLES]))
         if facts.sessions:
-            sections.append(("Continue in this folder", facts.sessions))
+            sections.append((_SESSIONS, facts.sessions))
         if facts.agents:
-            sections.append((f"Agents ({self._key_of('agent')} lists all)", facts.agents))
+            sections.append((self._agents_title, facts.agents))
         return sections
 
-    def _row(self, row: WelcomeRow, palette: "Palette", width: int, *, selected: bool) -> Text:
+    @property
+    def _agents_title(self) -> str:
+        return f"Agents · {self._key_of('agent')} lists all"
+
+    def _row(self, row: WelcomeRow, palette: "Palette", width: int, column: int, *, selected: bool) -> Text:
         chosen = selected and self.has_focus
         line = Text(_ARROW if chosen else "  ", palette.accent, no_wrap=True)
         line.append(clean_line(row.name), palette.strong if chosen else palette.text)
-        note = one_line(clean_line(row.note))
-        room = width - cell_len(line.plain) - 2
-        if note and room > 12:
-            right = Text(note, palette.muted)
-            right.truncate(room, overflow="ellipsis")
-            line.append(" " * (width - cell_len(line.plain) - cell_len(right.plain))).append_text(right)
+        if row.note and column:
+            line.truncate(column - _COLUMN_GAP, overflow="ellipsis")
+            line.append(" " * (column - line.cell_len)).append(one_line(clean_line(row.note)), palette.muted)
         line.truncate(width, overflow="ellipsis", pad=chosen)
         if chosen:
             line.stylize_before(palette.prompt)

@@ -24,7 +24,7 @@ from accord.trace.step_summary import (
     format_size,
     summarize_step,
 )
-from accord.tui.list_screen import ListRows
+from accord.tui.list_screen import LineInput, ListRows
 from accord.tui.parts.part import highlight
 from accord.tui.theme import app_of, palette_of
 
@@ -210,7 +210,7 @@ class WireScreen(Screen[None]):
         self._update_scheduled = False
         self._shown_entry: RingEntry | None = None
         self.list: FrameRows = FrameRows(empty_text="No matches")
-        self.filter_input: Input = Input(
+        self.filter_input: LineInput = LineInput(
             placeholder="Filter: words, -word, > sent, < received, ! failed", id="filter", compact=True
         )
         self._message_text = Static(id="text", markup=False)

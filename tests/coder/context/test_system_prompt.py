@@ -19,7 +19,7 @@ HERE = PromptContext(
     day=date(2026, 3, 14),
     repository=True,
     mode="ask",
-    sandbox_summary="bubblewrap: writes only in the roots, secrets hidden, network off",
+    sandbox_summary="bubblewrap: writes only in session folders, secrets hidden, network off",
 )
 
 
@@ -38,7 +38,7 @@ def test_prompt_has_identity_folders_platform_and_mode() -> None:
         "2026-03-14",
         "Mode: ask",
         MODE_DESCRIPTIONS["ask"],
-        "bubblewrap: writes only in the roots, secrets hidden, network off",
+        "bubblewrap: writes only in session folders, secrets hidden, network off",
     ):
         assert expected in text
     assert "not in a Git repository" in prompt(repository=False)

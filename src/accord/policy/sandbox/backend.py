@@ -74,7 +74,7 @@ class SandboxReport:
         missing = [fact.aspect for fact in self.decisive() if not fact.enforced and fact.aspect != "network"]
         network = "off" if self.fact("network").enforced else "open"
         if not missing:
-            return f"{self.backend}: writes only in the roots, secrets hidden, network {network}"
+            return f"{self.backend}: writes only in session folders, secrets hidden, network {network}"
         return f"{self.backend}: network {network}; NOT enforced: {', '.join(missing)}"
 
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 CONTEXT_LINES: Final = 3
 FOLDED_LINES: Final = 40
 _MARGIN: Final = 4
-SIDE_BY_SIDE_WIDTH: Final = 155
-"""From this width on, diffs are side by side: that of a screen of 160 columns without borders."""
+SIDE_BY_SIDE_WIDTH: Final = 159
+"""From this width on, diffs are side by side: that of the conversation on a screen of 160 columns."""
+_FRAME_WIDTH: Final = 4
+"""Columns of the frame around a question."""
 MIN_SIDE_BY_SIDE_WIDTH: Final = 60
 """The same if the user has chosen side by side."""
 MAX_COMPARED_LINES: Final = 20_000
@@ -139,8 +141,11 @@ class DiffPart(DrawnPart):
         *,
         compare_later: "Callable[[DiffPart], None] | None" = None,
         folded: bool = True,
+        framed: bool = False,
     ) -> None:
+        """`framed`: it is in a question, which is narrower than the conversation."""
         super().__init__()
+        self._side_by_side_width = SIDE_BY_SIDE_WIDTH - (_FRAME_WIDTH if framed else 0)
         self.path = path
         self.before = before
         self.after = after
@@ -187,7 +192,7 @@ class DiffPart(DrawnPart):
 
     def _is_side_by_side(self, width: int, palette: "Palette") -> bool:
         """Whether to draw side by side, by the setting and the width."""
-        min_width = MIN_SIDE_BY_SIDE_WIDTH if palette.diffs == "beside" else SIDE_BY_SIDE_WIDTH
+        min_width = MIN_SIDE_BY_SIDE_WIDTH if palette.diffs == "beside" else self._side_by_side_width
         return palette.diffs != "below" and self.before is not None and width >= min_width
 
     def estimate(self, width: int) -> int:
