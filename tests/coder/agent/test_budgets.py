@@ -1,14 +1,16 @@
 """Budgets of a turn and a session over the wire, in all four provider formats."""
 
+import json
 from typing import Any
 
 import pytest
 from tests.coder.agent.harness import AgentHarness, configure, provider_client
+from tests.coder.agent.test_rewind import said
 from tests.coder.models.harness import KINDS, NAMES
 
 from accord.coder.user_config import Kind
 from accord.testing.model_script import ModelAnswer, ModelToolCall, ScriptedUsage
-from accord.testing.model_server import ModelServer
+from accord.testing.model_server import ModelServer, RecordedRequest
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -46,8 +48,7 @@ async def test_turn_that_reaches_a_limit_ends_and_names_it(
         updates, result = await client.turn(await client.new_session(harness.cwd), "go")
     assert result["stopReason"] == "max_turn_requests"
     assert len(server.requests) == requests
-    said = "".join(u["content"]["text"] for u in updates if u["sessionUpdate"] == "agent_message_chunk")
-    assert message in said
+    assert message in said(updates)
     usages = [update for update in updates if update["sessionUpdate"] == "usage_update"]
     for usage in usages:  # none for a model without a known context size
         reported = usage.get("_meta", {}).get("accord", {}).get("budget")
@@ -56,6 +57,20 @@ async def test_turn_that_reaches_a_limit_ends_and_names_it(
         last = usages[-1]["_meta"]["accord"]["budget"]
         assert last["scope"] == "turn"
         assert last["used"] >= last["limit"], "the client shows that the budget is used up"
+
+
+async def test_requests_of_subagents_count_with_the_option(harness: AgentHarness, kind: Kind) -> None:
+    def delegate(request: RecordedRequest) -> ModelAnswer:
+        has_agent = '"name": "agent"' in json.dumps(request.body["tools"])
+        return ModelAnswer(ModelToolCall("agent", {"prompt": "look"})) if has_agent else look(request)
+
+    async with (
+        ModelServer(delegate) as server,
+        provider_client(harness, server, kind, budgets={"requests": 4}) as client,
+    ):
+        updates, result = await client.turn(await client.new_session(harness.cwd), "go")
+    assert (result["stopReason"], len(server.requests)) == ("max_turn_requests", 4)
+    assert "the turn has made 4 of 4 model requests (--max-requests)" in said(updates)
 
 
 async def test_session_limit_holds_for_later_turns_and_unknown_prices_do_not_pass(

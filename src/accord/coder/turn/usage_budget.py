@@ -32,7 +32,10 @@ class UsageBudget:
         self._session = session
 
     def requests(self) -> "RequestLimit":
-        """The limit of model requests of a turn, without those of its sub-agents."""
+        """The limit of model requests of a turn, without those of its sub-agents.
+
+        With `--max-requests`, `reached` counts these, too.
+        """
         limit, source = self._limit("turn", "requests")
         return RequestLimit(int(limit or 1), source)
 
@@ -54,11 +57,11 @@ class UsageBudget:
                     return f"{_PRICE_UNKNOWN} ({source})"
                 if used >= limit:
                     return f"the {scope} has used {_amount(unit, used)} of {_amount(unit, limit)} ({source})"
-        limit, source = self._limit("session", "requests")
-        if limit is not None and self._session.requests >= limit:
-            return (
-                f"the session has made {self._session.requests:,} of {limit:,.0f} model requests ({source})"
-            )
+            limit, source = self._limit(scope, "requests")
+            if scope == "turn" and "requests" not in self._options:
+                continue  # the limit of the config is for each loop
+            if limit is not None and usage.requests >= limit:
+                return f"the {scope} has made {usage.requests:,} of {limit:,.0f} model requests ({source})"
         return None
 
     def nearest(self) -> dict[str, Any] | None:
