@@ -453,6 +453,10 @@ def gateway_finding() -> DoctorFinding:
 
     try:
         settings = read_settings()
+        if settings.cluster is not None:
+            from accord.cluster.settings import read_cluster_settings
+
+            read_cluster_settings(settings.cluster, str(settings_file()))
     except UsageError as error:
         return DoctorFinding("gateway", BROKEN, str(error))
     if not is_installed("gateway"):
@@ -464,7 +468,7 @@ def gateway_finding() -> DoctorFinding:
     now = time.time()
     tokens = [token for token in TokenStore().all() if not token.is_expired(now)]
     if (settings.cluster or {}).get("servers"):
-        remarks.append("tokens of the cluster; `accord serve token list` shows them")
+        remarks.append("tokens of a cluster; `accord cluster check` tests its servers")
     elif tokens:
         remarks.append(count_text(len(tokens), "token"))
     else:

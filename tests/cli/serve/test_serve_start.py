@@ -266,3 +266,5 @@ def test_the_doctor_reports_a_running_gateway_and_forgets_a_dead_one(
     (home / "config").mkdir()
     (home / "config" / "serve.json").write_text("{")
     assert gateway_finding().state == "BROKEN"
+    (home / "config" / "serve.json").write_text('{"cluster": {"serverz": []}}')
+    assert "cluster: Object contains unknown field `serverz`" in gateway_finding().remark
