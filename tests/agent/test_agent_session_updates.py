@@ -433,9 +433,9 @@ async def test_updates_can_be_sent_at_any_time() -> None:
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
-        (("a", "doing"), "unknown plan status 'doing'; use one of pending, in_progress, completed"),
-        (("a", "pending", "urgent"), "unknown plan priority 'urgent'; use one of high, medium, low"),
-        (PlanEntry("a", "medium", cast(Any, "done")), "unknown plan status 'done'"),
+        (("a", "doing"), "status: expected one of pending, in_progress, completed, got 'doing'"),
+        (("a", "pending", "urgent"), "priority: expected one of high, medium, low, got 'urgent'"),
+        (PlanEntry("a", "medium", cast(Any, "done")), "got 'done'"),
     ],
 )
 async def test_a_plan_with_an_unknown_value_is_refused_before_it_is_sent(step: Any, problem: str) -> None:
@@ -449,15 +449,15 @@ async def test_a_plan_with_an_unknown_value_is_refused_before_it_is_sent(step: A
     async with connected_client(make_agent(handler)) as client:
         updates, _ = await client.turn(await client.new_session())
     assert updates == []
-    assert refused[0].startswith(problem)
+    assert refused[0].endswith(problem)
 
 
 @pytest.mark.parametrize(
     ("update", "problem"),
     [
-        (Plan([PlanEntry("a", cast(Any, "urgent"), "pending")]), "unknown plan priority 'urgent'"),
-        (ToolCall("c", "Read", cast(Any, "reading")), "unknown tool kind 'reading'; use one of read, edit,"),
-        (ToolCallChange("c", status=cast(Any, "done")), "unknown tool status 'done'; use one of pending,"),
+        (Plan([PlanEntry("a", cast(Any, "urgent"), "pending")]), "got 'urgent'"),
+        (ToolCall("c", "Read", cast(Any, "reading")), "kind: expected one of read, edit,.* got 'reading'"),
+        (ToolCallChange("c", status=cast(Any, "done")), "status: expected one of pending,.* got 'done'"),
     ],
 )
 async def test_an_update_with_an_unknown_value_is_refused_before_it_is_sent(

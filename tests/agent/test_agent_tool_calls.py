@@ -37,6 +37,21 @@ async def tool_call_updates(turn: Any) -> list[Any]:
     "tool-call.in-progress",
     "tool-call.final-status",
 )
+async def test_content_of_a_wrong_type_is_refused_and_the_call_goes_on() -> None:
+    async def misuses(turn: Turn) -> None:
+        async with turn.tool_call("Look", start=True) as call:
+            await call.text("good")
+            with pytest.raises(UsageError, match=r"content\[1\].content.text: expected string, got number"):
+                await call.text(5)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="expected object, got string"):
+                await call.finish(content=["bad"])  # type: ignore[list-item]
+            await call.fail("over")
+
+    *_, last = await tool_call_updates(misuses)
+    assert last["status"] == "failed"
+    assert [item["content"]["text"] for item in last["content"]] == ["good", "over"]
+
+
 async def test_all_updates_of_a_tool_call() -> None:
     async def edits(turn: Turn) -> None:
         scope = turn.tool_call(
@@ -223,8 +238,8 @@ async def test_misuse_of_a_tool_call_scope_raises_usage_errors() -> None:
             pass
         with pytest.raises(UsageError, match="already used"):
             await scope.__aenter__()
-        with pytest.raises(UsageError, match="unknown tool kind"):
-            turn.tool_call("Look", kind="file")  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="kind: expected one of read, edit"):
+            await turn.tool_call("Look", kind="file").__aenter__()  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="count from 1"):
             turn.tool_call("Look", locations=[("a.py", 0)])
         problems.append(str(too_early.value))

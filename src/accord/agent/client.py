@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from accord.clock import Clock, OwnedTasks
 from accord.errors import ConnectionClosed, MethodNotFound, NotOffered, UsageError
 from accord.schema.client_requests import ReadTextFileRequest, WriteTextFileRequest
-from accord.schema.codec import Mismatch, decode_strict, encode, parse_json, to_builtins
+from accord.schema.codec import DECODE_ERRORS, check_type, parse_json
 from accord.schema.initialize import ClientCapabilities, Implementation
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import check_extension_name, request
@@ -252,17 +252,12 @@ class ClientPeer:
 
 def check_valid(message: object) -> None:
     """Raise UsageError for a message that breaks the schema, such as a number in the place of a text."""
-    kind = type(message)
     try:
-        decode_strict(kind, encode(message))
-    except Mismatch as error:
-        from accord.schema.validation import violations  # explains what is wrong; imported on first use
+        check_type(message)
+    except (TypeError, *DECODE_ERRORS) as error:
+        from accord.schema.validation import explain_message_error  # imported on first use
 
-        problems = violations(kind, to_builtins(message)) or (error,)
-        words = "; ".join(str(problem) for problem in problems[:3])
-        raise UsageError(f"{kind.__name__} cannot be sent like this: {words}") from None
-    except TypeError as error:
-        raise UsageError(f"{kind.__name__} cannot be sent: it is not JSON ({error})") from None
+        raise UsageError(explain_message_error(message, error)) from None
 
 
 def run_callback(callback: Callable[[], object]) -> None:

@@ -5,7 +5,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -18,10 +18,6 @@ from accord.schema.base import Error
 from accord.schema.content import (
     ContentBlock,
     TextContent,
-    ToolCall,
-    ToolCallStatus,
-    ToolCallUpdate,
-    ToolKind,
 )
 from accord.schema.session_requests import ConfigOptionUpdate
 from accord.schema.updates import (
@@ -70,8 +66,6 @@ _REQUIRED_CAPABILITIES: Final[dict[type, tuple[str, Callable[[Client], bool]]]] 
 }
 _CONTENT_BLOCKS: Final = get_args(ContentBlock)
 _UPDATES: Final = frozenset(get_args(SessionUpdate))
-_TOOL_KINDS: Final = (*get_args(ToolKind), None, UNSET)
-_TOOL_STATUSES: Final = (*get_args(ToolCallStatus), None, UNSET)
 
 
 class Compaction:
@@ -190,21 +184,18 @@ class Subagent:
 
 
 def plan_entry(step: Step) -> PlanEntry:
-    """Return the entry for a step; raise UsageError for an unknown status or priority."""
+    """Return the entry for a step; raise UsageError for anything else."""
     match step:
         case PlanEntry():
-            entry = step
+            return step
         case str():
             return PlanEntry(step, "medium", "pending")
         case (text, status):
-            entry = PlanEntry(text, "medium", status)
+            return PlanEntry(text, "medium", status)
         case (text, status, priority):
-            entry = PlanEntry(text, priority, status)
+            return PlanEntry(text, priority, status)
         case _:
             raise UsageError(f"cannot show {step!r} as a step; pass a text, a tuple or a PlanEntry")
-    check_known("plan status", entry.status, get_args(PlanEntryStatus))
-    check_known("plan priority", entry.priority, get_args(PlanEntryPriority))
-    return entry
 
 
 class PlanReporter:
@@ -215,6 +206,7 @@ class PlanReporter:
 
     def put(self, plan: PlanUpdateContent, *, separate: bool) -> Plan | PlanUpdate:
         """Create or replace a plan; return the update: this plan if `separate`, else all plans merged."""
+        check_valid(plan)
         self._plans[plan.plan_id] = plan
         return PlanUpdate(plan) if separate else self._merged_plan()
 
@@ -277,12 +269,6 @@ def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions)
     kind = type(update)
     if kind not in _UPDATES:
         raise UsageError(f"cannot send {kind.__name__}; pass a session update of accord.schema")
-    if isinstance(update, (ToolCall, ToolCallUpdate)):
-        check_known("tool kind", update.kind, _TOOL_KINDS)
-        check_known("tool status", update.status, _TOOL_STATUSES)
-    elif isinstance(update, Plan):
-        for entry in update.entries:
-            plan_entry(entry)
     requirement = _REQUIRED_CAPABILITIES.get(kind)
     if requirement is not None and not requirement[1](client):
         raise NotOffered(f"the client cannot receive {kind.__name__}: no capability `{requirement[0]}`")
@@ -292,16 +278,11 @@ def adapt_update(update: SessionUpdate, client: Client, options: SessionOptions)
     return update
 
 
-def check_known(what: str, value: object, known: Sequence[object]) -> None:
-    """Raise UsageError for a value that the protocol does not have."""
-    if value not in known:
-        raise UsageError(f"unknown {what} {value!r}; use one of {', '.join(map(str, filter(None, known)))}")
-
-
 def content_block(content: str | ContentBlock) -> ContentBlock:
     """Return the content block for a text or a block; raise UsageError for anything else."""
     if isinstance(content, str):
         return TextContent(content)
     if isinstance(content, _CONTENT_BLOCKS):
+        check_valid(content)
         return content
     raise UsageError(f"cannot send {type(content).__name__}; pass a string or a content block")

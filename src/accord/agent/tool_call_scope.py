@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from msgspec import UNSET
 
-from accord.agent.session_updates import check_known
+from accord.agent.client import check_valid
 from accord.clock import with_timeout
 from accord.errors import AccordError, BadAnswer, ConnectionClosed, RpcError, UsageError
-from accord.schema.client_requests import PermissionOption, PermissionOptionKind, RequestPermissionRequest
+from accord.schema.client_requests import PermissionOption, RequestPermissionRequest
 from accord.schema.content import (
     Content,
     ContentBlock,
@@ -67,8 +67,6 @@ class ToolCallScope:
         start: bool = False,
         cancel: Callable[[], object] | None = None,
     ) -> None:
-        if kind is not None:
-            check_known("tool kind", kind, get_args(ToolKind))
         self.id: str = turn.session.new_tool_call_id()
         self.status: ToolCallStatus | None = None
         """None until the block is entered."""
@@ -141,11 +139,12 @@ class ToolCallScope:
             self._turn.change_call(ToolCallChange(self.id, status="in_progress"))
         change = ToolCallChange(self.id, raw_output=raw_output)
         if content is not None:
-            self._content = list(content)
-            change.content = self._content
+            change.content = list(content)
         if locations is not None:
             change.locations = [self._location(location) for location in locations]
-        self.status = change.status = "failed" if failed else "completed"
+        change.status = "failed" if failed else "completed"
+        check_valid(change)  # before the call counts as ended
+        self.status = change.status
         self._turn.end_call(change)
         await self._turn.session.drain()
 
@@ -168,8 +167,7 @@ class ToolCallScope:
         self.status = status
         change = ToolCallChange(self.id, status=status)
         if reason is not None:
-            self._content.append(Content(TextContent(reason)))
-            change.content = self._content
+            change.content = [*self._content, Content(TextContent(str(reason)))]
         self._turn.end_call(change)
 
     # -- content --
@@ -205,8 +203,7 @@ class ToolCallScope:
 
     async def replace(self, content: Iterable[ToolCallContent]) -> None:
         """Replace the content."""
-        self._content = list(content)
-        await self._change(ToolCallChange(self.id, content=self._content))
+        await self._change(ToolCallChange(self.id, content=list(content)))
 
     async def locations(self, *locations: Location) -> None:
         """Replace the locations: the files that an editor may open to follow the call."""
@@ -251,13 +248,14 @@ class ToolCallScope:
         return answer
 
     async def _append(self, *content: ToolCallContent) -> None:
-        self._content += content
-        await self._change(ToolCallChange(self.id, content=self._content))
+        await self._change(ToolCallChange(self.id, content=[*self._content, *content]))
 
     async def _change(self, change: ToolCallChange) -> None:
         if self.status is None:
             raise UsageError(f"tool call {self.id} has not begun; use it inside its `async with` block")
-        self._turn.change_call(change)
+        self._turn.change_call(change)  # it may raise; then the content stays as it was
+        if isinstance(change.content, list):
+            self._content = change.content
         await self._turn.session.drain()
 
     def _location(self, location: Location) -> ToolCallLocation:
@@ -333,5 +331,3 @@ def _check_options(options: Sequence[PermissionOption]) -> None:
     ids = [option.option_id for option in options]
     if not ids or len(set(ids)) != len(ids):
         raise UsageError(f"permission options need distinct ids, and at least one option; got {ids}")
-    for option in options:
-        check_known("kind of permission option", option.kind, get_args(PermissionOptionKind))

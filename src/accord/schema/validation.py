@@ -329,6 +329,17 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 _INVALID_VALUE: Final = "Invalid enum value "
 
 
+def explain_message_error(message: object, error: Exception) -> str:
+    """Say why a message that a program has built cannot be sent."""
+    from accord.schema.codec import to_builtins
+
+    kind = type(message)
+    if isinstance(error, TypeError):
+        return f"{kind.__name__} cannot be sent: it is not JSON ({error})"
+    problems = violations(kind, to_builtins(message)) or (error,)
+    return f"{kind.__name__} cannot be sent like this: {'; '.join(map(str, problems[:3]))}"
+
+
 def explain_setting_error(error: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
     """What is wrong with a value that is not of this type, and its position, such as `.models[0]`.
 
