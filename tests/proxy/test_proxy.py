@@ -257,6 +257,15 @@ async def test_a_hook_answers_a_permission_and_the_user_is_not_asked() -> None:
             assert answer == {"outcome": {"outcome": "selected", "optionId": "yes"}}
 
 
+async def test_hooks_see_version_1_whatever_the_client_asks_for() -> None:
+    params = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "clientCapabilities": {}}
+    for middlewares, version in (((), 2), ((WaitingPermission(),), 1)):
+        async with proxied(*middlewares) as chain:
+            chain.client.ask("initialize", params)
+            asked = await chain.agent.until_method("initialize")
+            assert asked["params"] == {**params, "protocolVersion": version}
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -12,9 +12,9 @@ import sys
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, TypeGuard, cast
 
-from msgspec import UNSET, Struct, json
+from msgspec import UNSET, Raw, Struct, json
 
 from accord.clock import OwnedTasks
 from accord.errors import InvalidRequest, RpcError, UsageError
@@ -129,7 +129,7 @@ async def _run_in_chain(
     from accord.proxy.chain import ChainLink  # on first use: most proxies start their agent
 
     link = ChainLink(conductor)
-    await Proxy(link.client, link.agent, middlewares, report=report).run()
+    await Proxy(link.client, link.agent, middlewares, report=report, keep_version=True).run()
 
 
 class Proxy:
@@ -143,7 +143,12 @@ class Proxy:
         *,
         report: Callable[[str], None] = LOG.warning,
         limits: ConnectionLimits | None = None,
+        keep_version: bool = False,
     ) -> None:
+        """Hooks see messages of version 1, so that with hooks the agent is asked for no later version.
+
+        `keep_version` leaves the version to the client: for a part of a chain, which must not change it.
+        """
         self.report: Callable[[str], None] = report
         self.calls: set[HookedCall] = set()
         """The requests in hooks."""
@@ -155,6 +160,8 @@ class Proxy:
         self._to_agent = Flow(self, client, agent, "agent", find_routes(middlewares, "agent"), limits)
         self._to_client = Flow(self, agent, client, "client", find_routes(middlewares, "client"), limits)
         self._to_agent.opposite, self._to_client.opposite = self._to_client, self._to_agent
+        has_hooks = self._to_agent.has_hooks or self._to_client.has_hooks
+        self._to_agent.asks_for_version_1 = has_hooks and not keep_version
         for middleware in middlewares:
             middleware.peers = self
 
@@ -219,6 +226,8 @@ class Flow:
         self.source: Transport = source
         self.target: Transport = target
         self.lanes: Lanes = Lanes()
+        self.asks_for_version_1: bool = False
+        """Whether to ask for version 1 in `initialize`, because hooks see only messages of version 1."""
         self.reader: TypedReader = TypedReader()
         self._target_is_pipe = isinstance(target, StdioTransport | ProcessTransport)
         self._to: ServedBy = to
@@ -235,10 +244,16 @@ class Flow:
         notified |= {sent for (sent, _), alias in self._aliases.items() if alias.method in notified}
         self._words = [_ID, *(name.rpartition("/")[2].encode() for name in notified)]
 
+    @property
+    def has_hooks(self) -> bool:
+        """Whether middlewares have hooks for messages of this direction."""
+        return bool(self._routes)
+
     def frames(self, frames: list[Frame]) -> None:
         """Forward all frames of one read."""
         # Only the client cancels turns, so that its messages concern all hooks.
         decodes = bool(self._routes or self._core.calls or (self._to == "agent" and self.proxy.calls))
+        decodes = decodes or self.asks_for_version_1
         if self.lanes.busy or not _are_whole(frames):
             self._forward_each(frames)
         else:
@@ -264,6 +279,8 @@ class Flow:
 
     def _forward_each(self, frames: Sequence[Frame]) -> None:
         send, busy, calls, handled = self.target.send, self.lanes.busy, self._core.calls, self._handled
+        if self.asks_for_version_1:
+            handled = handled | {"initialize"}
         for frame in frames:
             if not isinstance(frame, bytes) or busy:
                 self._receive(frame)
@@ -357,6 +374,8 @@ class Flow:
         assert method is not UNSET
         alias = self._aliases.get((method, kind))
         name = method if alias is None else alias.method
+        if self.asks_for_version_1 and name == "initialize":
+            envelope.params, frame = _in_version_1(envelope, frame)
         if self.proxy.calls and name in (CANCEL_TURN, CANCEL_REQUEST) and not self._cancel(name, frame):
             return
         route = self._routes.get((name, kind))
@@ -493,6 +512,19 @@ def _notification_steps(
 
 def _are_whole(frames: list[Frame]) -> TypeGuard[list[bytes]]:
     return OversizedFrame not in set(map(type, frames))
+
+
+def _in_version_1(envelope: Envelope, frame: bytes) -> tuple[Raw, bytes]:
+    """The params of `initialize` and its frame, at most for version 1."""
+    try:
+        params: Any = json.decode(envelope.params)
+    except DECODE_ERRORS:
+        return envelope.params, frame
+    version: Any = cast("dict[str, Any]", params).get("protocolVersion") if isinstance(params, dict) else None
+    if not isinstance(version, int) or version <= 1:
+        return envelope.params, frame
+    body = Raw(encode({**params, "protocolVersion": 1}))
+    return body, encode(Request(cast(RequestId, envelope.id), "initialize", body))
 
 
 def _session_of(frame: bytes) -> str | None:
