@@ -106,9 +106,10 @@ class ReadWakeups:
             return
         woken.reverse()
         try:
-            while woken and asyncio.current_task(self.loop) is None:
-                callback, waiter, context = woken.pop()
-                context.run(callback, waiter)
+            if asyncio.current_task(self.loop) is None:
+                while woken:
+                    callback, waiter, context = woken.pop()
+                    context.run(callback, waiter)
         finally:
             while woken:
                 callback, waiter, context = woken.pop()
@@ -348,7 +349,10 @@ class Connection:
             elif isinstance(event, Response):
                 if event.fault is not None:
                     self._report_fault(event.fault)
-                self._deliver(event.call, event.call.set_response, event)
+                if busy or self._lanes.awaiting:
+                    self._deliver(event.call, event.call.set_response, event)
+                else:
+                    event.call.set_response(event)  # no handler waits for it
             elif isinstance(event, Fault):
                 self._report_fault(event)
 
@@ -386,17 +390,14 @@ class Connection:
 
     def _deliver(self, call: PendingCall[Any], complete: Callable[[T], None], value: T) -> None:
         """Complete a call after everything before its response was handled."""
-        if self._lanes.busy or self._lanes.awaiting:
 
-            def step() -> None:
-                if call.handler is not None:
-                    call.handler.call_ended()
-                complete(value)
+        def step() -> None:
+            if call.handler is not None:
+                call.handler.call_ended()
+            complete(value)
 
-            keys = None if call.key is None else (call.key, None)
-            self._lanes.run_after(keys, step, all_done=not call.from_handler)
-        else:
-            complete(value)  # no handler waits for it
+        keys = None if call.key is None else (call.key, None)
+        self._lanes.run_after(keys, step, all_done=not call.from_handler)
 
     # -- the end ----------------------------------------------------------------------------------
 
