@@ -314,9 +314,6 @@ class SessionRuntime:
                 notes += await self._steering_messages(output, sees_images=model.sees_images)
             return notes if background is None else [*background.take_reports(), *notes]
 
-        def may_end() -> bool:
-            return not isinstance(output, Turn) or session.steering.close_if_empty(output)
-
         return AgentLoop(
             output=output,
             model=model,
@@ -326,7 +323,7 @@ class SessionRuntime:
             collect_notes=collect_notes,
             budget=limits,
             request_limit=limits.requests() if is_session else limits.subagent_requests(agent),
-            may_end=may_end,
+            may_end=lambda: not isinstance(output, Turn) or session.steering.close_if_empty(output),
             await_background=None if background is None else background.wait,
             on_stop=None if hooks is None else hooks.turn_stopping,
             effort=session.effort,
