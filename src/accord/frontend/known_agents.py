@@ -18,8 +18,14 @@ from accord.frontend.launched_program import LaunchedProgram, launched_program
 
 BUILT_IN: Final = "accord"
 """The name of the coding agent in this package."""
-BUILT_IN_KEYS: Final[tuple[str, ...]] = ("*_API_KEY", "AWS_BEARER_TOKEN_BEDROCK")
-"""The keys of the built-in agent: it uses every provider that the user configured, by `{NAME}_API_KEY`."""
+BUILT_IN_KEYS: Final[tuple[str, ...]] = (
+    "*_API_KEY", "AWS_BEARER_TOKEN_BEDROCK",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy",
+)  # fmt: skip
+"""The keys of the built-in agent: it uses every provider that the user configured, by `{NAME}_API_KEY`.
+
+A proxy may have a password in its address.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,26 @@ async def test_unreachable_server_fails_at_once_and_is_named(kind: Kind, problem
     assert f"the connection at {url} failed: {problem}; check the network and the address" in str(failure)
 
 
+@every_format
+async def test_a_proxy_is_named_and_not_used_for_this_machine(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, "" if name == "NO_PROXY" else "http://ada:secret@127.0.0.1:1")
+    url = "https://models.example.com/v1"
+    async with ModelServer([ModelAnswer("Hi.")]) as server:
+        async with remote_model(server, kind) as model:
+            assert of(TextDelta, await ask(model)) == [TextDelta("Hi.")]
+        async with remote_model(server, kind, base_url=url) as model:
+            _, failure = await ask_with_retries(model, FakeClock())
+        monkeypatch.setenv("ALL_PROXY", "gopher://x")
+        async with remote_model(server, kind, base_url=url) as model:
+            _, unusable = await ask_with_retries(model, FakeClock())
+    assert f"at {url} failed: connection refused by the proxy 127.0.0.1:1; " in str(failure)
+    assert "its address is not that of a proxy" in str(unusable)
+
+
 @pytest.mark.parametrize("kind", ["openai-chat", "openai-responses", "anthropic"])
 async def test_exhausted_quota_is_not_retried(kind: Kind) -> None:
     clock = FakeClock()

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from accord import __version__
 from accord.coder.model_history import AssistantMessage
-from accord.coder.models.endpoints import Endpoint
+from accord.coder.models.endpoints import Endpoint, is_loopback
 from accord.coder.models.model import ModelError, ModelRequest, RequestUsage, Stopped
 from accord.coder.models.model_prices import cost_of, known_by_name, known_model
 from accord.coder.models.model_registry import AvailableModel
@@ -236,19 +236,32 @@ def ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+_WITHOUT_PROXY: Final = ("all://localhost", "all://*.localhost", "all://127.0.0.1", "all://[::1]")
+
+
 def http_client(silence: float) -> httpx2.AsyncClient:
     """Return the HTTP client for all requests.
 
     `ModelEventQueue` enforces the silence limit. The longer timeout here covers requests without such a
-    queue.
+    queue. Servers on this machine are never asked through a proxy.
+
+    Raises ModelError if the environment names a proxy that cannot be used.
     """
-    return httpx2.AsyncClient(
-        verify=ssl_context(),
-        timeout=httpx2.Timeout(silence + 60, connect=20),
-        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=20),
-        headers={"user-agent": f"accord/{__version__}"},
-        follow_redirects=False,
-    )
+    problem: str
+    try:
+        return httpx2.AsyncClient(
+            verify=ssl_context(),
+            timeout=httpx2.Timeout(silence + 60, connect=20),
+            limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=20),
+            headers={"user-agent": f"accord/{__version__}"},
+            follow_redirects=False,
+            mounts=dict.fromkeys(_WITHOUT_PROXY),
+        )
+    except ImportError:
+        problem = "a SOCKS proxy needs `pip install 'httpx2[socks]'`"
+    except (ValueError, httpx2.InvalidURL):
+        problem = "its address is not that of a proxy"
+    raise ModelError("network", f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: {problem}", final=True)
 
 
 async def post_events(
@@ -326,13 +339,28 @@ def _failure_of(error: Exception, url: str) -> ProviderFailure:
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}"
     causes = list(_causes(error))
+    proxy = _proxy_of(url)
     if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return ProviderFailure(f"unknown host {parts.hostname}", connection=True, final=True, place=place)
+        host = f"{proxy} (a proxy)" if proxy else parts.hostname
+        return ProviderFailure(f"unknown host {host}", connection=True, final=True, place=place)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return ProviderFailure("connection refused", connection=True, final=True, place=place)
+        refused = f"connection refused{f' by the proxy {proxy}' if proxy else ''}"
+        return ProviderFailure(refused, connection=True, final=True, place=place)
     is_ours = isinstance(error, httpx2.LocalProtocolError)  # its text may show a header, with the key
     text = "" if is_ours else str(error) or type(error).__name__
     return ProviderFailure(text, connection=True, place=place)
+
+
+def _proxy_of(url: str) -> str:
+    """Return the host and port of the proxy for an address, without its password; empty if there is none."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    if is_loopback(url) or proxy_bypass(parts.netloc):
+        return ""
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
+    return urlsplit(proxy if "://" in proxy else f"//{proxy}").netloc.rpartition("@")[2]
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
