@@ -135,6 +135,7 @@ def to_builtins(message: Any) -> Any:
 def check_type(message: object) -> None:
     """Raise an error for a message with values of wrong types. Takes a microsecond, for long texts too."""
     values = msgspec.to_builtins(message, enc_hook=_encode_checked, str_keys=True)
+    decoder(type(message))  # describes the class
     msgspec.convert(values, type(message), dec_hook=_decode_choice)
 
 
