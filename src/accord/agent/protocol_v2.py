@@ -54,7 +54,8 @@ from accord.session.requests_v2 import (
     elicitation_v2,
     initialize_request_v1,
     initialize_response_v2,
-    servers_v1,
+    list_response_v2,
+    opening_v1,
 )
 from accord.session.session_settings import picker_of_option
 from accord.wire.envelope import (
@@ -357,7 +358,7 @@ class AgentProtocolV2:
             options = session.options.all_v2 or UNSET
             self.answer(envelope.id, v2.NewSessionResponseV2(session.id, options, meta=response.meta))
 
-        self._call(envelope.id, "session/new", _opening(NewSessionRequest, request), read)
+        self._call(envelope.id, "session/new", opening_v1(NewSessionRequest, request), read)
 
     def _fork(self, params: Any, envelope: Envelope) -> None:
         request = decode(v2.ForkSessionRequestV2, encode(params))
@@ -368,7 +369,7 @@ class AgentProtocolV2:
             options = session.options.all_v2 or UNSET
             self.answer(envelope.id, v2.ForkSessionResponseV2(session.id, options, meta=response.meta))
 
-        self._call(envelope.id, "session/fork", _opening(ForkSessionRequest, request), read)
+        self._call(envelope.id, "session/fork", opening_v1(ForkSessionRequest, request), read)
 
     def _resume(self, params: Any, envelope: Envelope) -> None:
         request = decode(v2.ResumeSessionRequestV2, encode(params))
@@ -397,7 +398,7 @@ class AgentProtocolV2:
         self._call(
             envelope.id,
             "session/load" if load else "session/resume",
-            _opening(LoadSessionRequest if load else ResumeSessionRequest, request),
+            opening_v1(LoadSessionRequest if load else ResumeSessionRequest, request),
             read,
         )
 
@@ -419,21 +420,7 @@ class AgentProtocolV2:
 
         def read(result: Raw) -> None:
             response = decode(ListSessionsResponse, result)
-            sessions = [
-                v2.SessionInfoV2(
-                    info.session_id,
-                    info.cwd,
-                    info.additional_directories,
-                    info.title,
-                    info.updated_at,
-                    info.archived,
-                    meta=info.meta,
-                )
-                for info in response.sessions
-            ]
-            self.answer(
-                envelope.id, v2.ListSessionsResponseV2(sessions, response.next_cursor, meta=response.meta)
-            )
+            self.answer(envelope.id, list_response_v2(response))
 
         self._call(envelope.id, "session/list", params, read)
 
@@ -602,16 +589,3 @@ def _session_id(params: dict[str, Any]) -> str:
     if not isinstance(session_id, str):
         raise Mismatch("$.sessionId", "expected string")
     return session_id
-
-
-def _opening(kind: Any, request: Any) -> Any:
-    members: dict[str, Any] = {
-        "cwd": request.cwd,
-        "mcp_servers": servers_v1(request.mcp_servers),
-        "additional_directories": request.additional_directories,
-        "system_prompt": request.system_prompt,
-        "meta": request.meta,
-    }
-    if hasattr(request, "session_id"):
-        members["session_id"] = request.session_id
-    return kind(**members)

@@ -61,7 +61,7 @@ from accord.session.events import (
 from accord.session.history_items import MessageKind
 from accord.session.protocol_v1 import updates_of
 from accord.session.protocol_v2 import block_v2, commands_v1, events_of
-from accord.session.requests_v2 import permission_request_v1, servers_v2
+from accord.session.requests_v2 import opening_v2, permission_request_v1
 from accord.session.state import SessionState
 from accord.session.tool_calls import ToolCallState, without_terminals
 from accord.wire.envelope import (
@@ -120,15 +120,16 @@ class AgentSessionV2:
         self.calls: set[str] = set()
         self._busy: bool | None = None
 
-    def ends_work(self, state: str) -> bool:
+    def ends_work(self, update: v2.SessionStateUpdate) -> bool:
         """Note a state. Return whether it ends work: an agent repeats the idle state with other details.
 
-        An agent that never reports that it works ends its work with every idle state.
+        Without a stop reason, only the idle state after another one ends work, unless the agent never
+        reports another one.
         """
-        was_busy, busy = self._busy is not False, state != "idle"
+        was_busy, busy = self._busy is not False, update.state != "idle"
         if busy or self._busy is not None:
             self._busy = busy
-        return was_busy and not busy
+        return not busy and (was_busy or bool(update.stop_reason))
 
     def forget(self) -> None:
         """Forget the history, which is about to be replayed."""
@@ -320,7 +321,7 @@ class ClientProtocolV2:
     # -- sessions --------------------------------------------------------------------------------------------
 
     def _new(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.NewSessionRequestV2, decode(NewSessionRequest, params))
+        request = opening_v2(v2.NewSessionRequestV2, decode(NewSessionRequest, params))
 
         def read(result: Raw) -> None:
             response = decode(v2.NewSessionResponseV2, result)
@@ -331,7 +332,7 @@ class ClientProtocolV2:
         self._call(id, "session/new", request, read)
 
     def _fork(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ForkSessionRequestV2, decode(ForkSessionRequest, params))
+        request = opening_v2(v2.ForkSessionRequestV2, decode(ForkSessionRequest, params))
 
         def read(result: Raw) -> None:
             response = decode(v2.ForkSessionResponseV2, result)
@@ -342,14 +343,14 @@ class ClientProtocolV2:
         self._call(id, "session/fork", request, read)
 
     def _load(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ResumeSessionRequestV2, decode(LoadSessionRequest, params))
+        request = opening_v2(v2.ResumeSessionRequestV2, decode(LoadSessionRequest, params))
         request.replay_from = v2.ReplayFromStart()
         self._session(request.session_id).forget()
         self._streamed.pop(request.session_id, None)
         self._reopen(id, request, LoadSessionResponse)
 
     def _resume(self, id: Any, params: Raw) -> None:
-        request = _opening(v2.ResumeSessionRequestV2, decode(ResumeSessionRequest, params))
+        request = opening_v2(v2.ResumeSessionRequestV2, decode(ResumeSessionRequest, params))
         self._reopen(id, request, ResumeSessionResponse)
 
     def _reopen(self, id: Any, request: v2.ResumeSessionRequestV2, kind: Callable[..., Any]) -> None:
@@ -443,13 +444,13 @@ class ClientProtocolV2:
         def answer(envelope: Envelope) -> None:
             if envelope.error is not ABSENT or envelope.result is ABSENT:
                 session.prompts.remove(prompt)
-                if _was_canceled(envelope):
+                if _member(envelope.error, "code") == RequestCancelled.default_code:
                     self._answer(id, PromptResponse("cancelled"))
                 else:
                     self._fail(id, _prompt_error(envelope))
                 return
             prompt.inserted = True
-            message_id = _message_id(envelope.result)
+            message_id = _member(envelope.result, "messageId")
             if prompt.idle is not None and message_id in (None, prompt.message_id):
                 self._end_prompt(session, prompt, prompt.idle)
             prompt.idle = None
@@ -501,7 +502,7 @@ class ClientProtocolV2:
         for event in events_of(update):
             for item in self._inner_updates(session, event):
                 self._deliver_update(session_id, item)
-        if isinstance(update, v2.SessionStateUpdate) and session.ends_work(update.state):
+        if isinstance(update, v2.SessionStateUpdate) and session.ends_work(update):
             self._idle(session, update)
 
     def _inner_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
@@ -585,40 +586,13 @@ def _tool_call(session: AgentSessionV2, event: ToolCallChanged) -> Any:
     return ToolCall(**members)
 
 
-def _message_id(result: Raw) -> str | None:
-    """The id in the answer to a prompt; None in older drafts."""
-    try:
-        return decode(v2.PromptResponseV2, result).message_id
-    except Mismatch:
-        return None
-
-
-def _was_canceled(envelope: Envelope) -> bool:
-    """Whether a prompt was canceled before its message was inserted. In version 1 this is a stop reason."""
-    error = None if envelope.error is ABSENT else parse_json(envelope.error)
-    code = cast("dict[str, Any]", error).get("code") if isinstance(error, dict) else None
-    return code == RequestCancelled.default_code
+def _member(raw: Raw, name: str) -> Any:
+    """A member of a JSON object; None if there is none. Older drafts leave out the id of a message."""
+    value = None if raw is ABSENT else parse_json(raw)
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
 
 
 def _prompt_error(envelope: Envelope) -> Any:
     if envelope.error is ABSENT:
         return {"code": InternalError.default_code, "message": "No result"}
     return envelope.error
-
-
-def _system_prompt(prompt: Any) -> Any:
-    content = [block_v2(block) for block in prompt.content] if prompt else []
-    return structs.replace(prompt, content=content) if content else prompt
-
-
-def _opening(kind: Any, request: Any) -> Any:
-    members: dict[str, Any] = {
-        "cwd": request.cwd,
-        "mcp_servers": servers_v2(request.mcp_servers) or UNSET,
-        "additional_directories": request.additional_directories,
-        "system_prompt": _system_prompt(request.system_prompt),
-        "meta": request.meta,
-    }
-    if hasattr(request, "session_id"):
-        members["session_id"] = request.session_id
-    return kind(**members)

@@ -6,7 +6,7 @@ Session updates are in `protocol_v2`, config options in `config_options_v2`. Imp
 from collections.abc import Iterable
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from accord.schema import (
     AgentAuthCapabilities,
@@ -24,6 +24,7 @@ from accord.schema import (
     Implementation,
     InitializeRequest,
     InitializeResponse,
+    ListSessionsResponse,
     LogoutCapabilities,
     McpCapabilities,
     McpServer,
@@ -45,7 +46,7 @@ from accord.schema import (
     Unknown,
     v2,
 )
-from accord.session.protocol_v2 import tool_call_v1, tool_call_v2
+from accord.session.protocol_v2 import block_v2, tool_call_v1, tool_call_v2
 
 UNKNOWN_PROGRAM = Implementation("unknown", "unknown")
 """The name and version of a peer that did not say them."""
@@ -231,6 +232,49 @@ def _server_v2(server: Any) -> "v2.McpServerV2":
             raise ValueError(f"mcpServers: {server.name!r}: version 2 has no servers of type sse")
         case _:
             return server
+
+
+def opening_v1(kind: Any, request: Any) -> Any:
+    """A request of version 2 that opens a session, as the type of version 1. Raises ValueError."""
+    return _opening(kind, request, servers_v1(request.mcp_servers), request.system_prompt)
+
+
+def opening_v2(kind: Any, request: Any) -> Any:
+    """The reverse. Raises ValueError."""
+    prompt = request.system_prompt
+    if prompt:
+        prompt = structs.replace(prompt, content=[block_v2(block) for block in prompt.content])
+    return _opening(kind, request, servers_v2(request.mcp_servers) or UNSET, prompt)
+
+
+def _opening(kind: Any, request: Any, servers: Any, prompt: Any) -> Any:
+    members: dict[str, Any] = {
+        "cwd": request.cwd,
+        "mcp_servers": servers,
+        "additional_directories": request.additional_directories,
+        "system_prompt": prompt,
+        "meta": request.meta,
+    }
+    if hasattr(request, "session_id"):
+        members["session_id"] = request.session_id
+    return kind(**members)
+
+
+def list_response_v2(response: ListSessionsResponse) -> v2.ListSessionsResponseV2:
+    """A page of the sessions, as version 2 says it."""
+    sessions = [
+        v2.SessionInfoV2(
+            info.session_id,
+            info.cwd,
+            info.additional_directories,
+            info.title,
+            info.updated_at,
+            info.archived,
+            meta=info.meta,
+        )
+        for info in response.sessions
+    ]
+    return v2.ListSessionsResponseV2(sessions, response.next_cursor, meta=response.meta)
 
 
 # -- questions -----------------------------------------------------------------------------------------------
