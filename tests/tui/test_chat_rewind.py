@@ -1,5 +1,6 @@
 """Undo and rewind in the chat with an agent that has none: the client brings files and conversation back."""
 
+import asyncio
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,10 @@ from tests.tui.chat import Chat, running_chat
 from tests.tui.test_chat_command import terminal
 
 from accord.frontend.checkpoints import shadow_git
+from accord.frontend.checkpoints.checkpoint_store import LIST_NAME, checkpoints_folder
+from accord.frontend.client_rewind import clean_copies
+from accord.frontend.recording import NAME
+from accord.store import store_path
 
 PLAIN_AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "plain_agent.py"))
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -156,6 +161,23 @@ async def test_an_agent_without_resources_gets_the_conversation_as_text(tmp_path
         await chat.pilot.press("enter")
         await chat.wait_for_text("plain-2 heard:")
         assert "did remember the word heron" in " ".join(chat.text.rpartition("plain-2 heard:")[2].split())
+
+
+@needs_git
+async def test_copies_of_sessions_that_are_gone_are_removed(project: Path) -> None:
+    async with running_chat(project, PLAIN_AGENT) as chat:
+        await chat.wait_ready()
+        await turn(chat, "write app.py broken")
+        session = chat.view.chat_session and chat.view.chat_session.session
+        assert session is not None
+    folder = checkpoints_folder(store_path(NAME))
+    (kept,) = folder.iterdir()
+    gone = folder / "gone"
+    gone.mkdir()
+    text = (kept / LIST_NAME).read_text()
+    (gone / LIST_NAME).write_text(text.replace(session.id, "not-recorded"))
+    await asyncio.to_thread(clean_copies)
+    assert list(folder.iterdir()) == [kept]
 
 
 @needs_git

@@ -262,17 +262,30 @@ def _for_agent(text: str) -> TextContent:
     return TextContent(text, Annotations(audience=["assistant"]))
 
 
-def clean_copies(records: RecordedSessions) -> None:
-    """Remove the copies of sessions that are no longer recorded or were unused for long. Blocking."""
+def clean_copies() -> None:
+    """Remove the copies of sessions that are no longer recorded or were unused for long. Blocking.
+
+    Opens the recordings itself: a connection belongs to one thread.
+    """
     folder = _folder()
-    deleted: set[str] = set()
     with suppress(OSError, StoreError):
-        for key in stored_sessions(folder):
-            try:
-                records.store.summary(key)
-            except NotFound:
-                deleted.add(key)
+        keys = stored_sessions(folder)
+        if not keys:
+            return
+        records = RecordedSessions.open()
+        try:
+            deleted = {key for key in keys if not _is_recorded(records, key)}
+        finally:
+            records.close()
         clean_up(folder, deleted, time.time())
+
+
+def _is_recorded(records: RecordedSessions, key: str) -> bool:
+    try:
+        records.store.summary(key)
+    except NotFound:
+        return False
+    return True
 
 
 def _real_paths(paths: Sequence[str], cwd: str) -> list[str]:

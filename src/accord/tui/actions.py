@@ -231,7 +231,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen > VerticalScroll {
         width: 108; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
         background: $surface; border: round $primary; border-title-color: $primary;
-        scrollbar-size-vertical: 1;
+        border-subtitle-color: $text-muted; scrollbar-size-vertical: 1;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -245,7 +245,7 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> "ComposeResult":
         with VerticalScroll() as page:
-            set_border(page, title="Keys")
+            set_border(page, title="Keys", subtitle="PgUp PgDn scroll · Esc closes")
             yield Static(id="keys", markup=False)
 
     def on_mount(self) -> None:

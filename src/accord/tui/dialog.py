@@ -305,7 +305,11 @@ class DialogText(TranscriptView, can_focus=False):
     """The text above the answers."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    DialogText { height: auto; min-height: 1; background: $surface; scrollbar-size-horizontal: 0; }
+    DialogText {
+        height: auto; min-height: 1; background: $surface; scrollbar-size-horizontal: 0;
+        scrollbar-background: $surface; scrollbar-background-hover: $surface;
+        scrollbar-background-active: $surface;
+    }
     """
 
     def __init__(self, items: "Sequence[Item]") -> None:

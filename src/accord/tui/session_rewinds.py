@@ -43,7 +43,7 @@ class SessionRewinds:
         if self._agent.can_rewind or self._agent.remote:
             return
         if self._own is None and records is not None:
-            asyncio.get_running_loop().run_in_executor(None, clean_copies, records)
+            asyncio.get_running_loop().run_in_executor(None, clean_copies)
         self._own = ClientRewind(session, self._name, self)
         self._previous, self._history = None, ""
 

@@ -32,11 +32,11 @@ STEPS: Final = (
         f"plan: read the code; fix the greeting; check it then read {_FILE}",
     ),
     TourHint(
-        "2 of 4, a change. The agent asks before it changes a file: a allows, r rejects. Press Enter.",
+        "2 of 4, a change. Press Enter. The agent asks before it changes a file: a allows, r rejects.",
         f"replace Helo with Hello in {_FILE}",
     ),
     TourHint(
-        f"3 of 4, take it back. {_FILE} becomes as it was, and your prompt comes back. Press Enter.",
+        f"3 of 4, go back. {_FILE} is as it was before, and your prompt comes back. Press Enter.",
         "/undo",
     ),
     TourHint(
@@ -85,6 +85,7 @@ class Tour:
             step = STEPS[self._next]
             view.note(step.text)
             if step.prompt:
+                view.prompt.set_hint("")  # of a rejection with `e`: the script takes no other instructions
                 view.prompt.editor.write(step.prompt)
         self._next += 1
 

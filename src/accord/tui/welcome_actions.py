@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _SHOWN_SESSIONS: Final = 5
 _SHOWN_AGENTS: Final = 5
+_SCRIPT: Final = "rehearsal"
+"""The model that needs no key."""
 
 
 async def fill_in(view: "SessionView") -> None:
@@ -54,7 +56,8 @@ async def check_key(view: "SessionView") -> None:
 
 def uses_own_key(start: "ChatStart") -> bool:
     """Whether a session is with the coding agent of this package, and its model is not a script."""
-    return start.remote is None and start.name == BUILT_IN and not (start.from_command or start.model_script)
+    is_script = start.model_script or start.model == _SCRIPT
+    return start.remote is None and start.name == BUILT_IN and not (start.from_command or is_script)
 
 
 def _recent_sessions(cwd: str) -> list[WelcomeRow]:
