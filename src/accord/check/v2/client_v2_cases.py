@@ -1,5 +1,6 @@
 """Cases of version 2 for clients: calls of the agent, versions, turns, updates, permissions."""
 
+import asyncio
 from typing import Any, Final
 
 from accord.check.checked_connection import ConnectionOver
@@ -57,12 +58,20 @@ async def _outcome_of_initialize(
     first = await client.wait_for_call("initialize")
     if first is None:
         raise ConnectionOver("the client sent no initialize")
-    after = await client.wait_for_line(
-        lambda line: line.sender == "client" and bool(line.method),
-        since=first.number,
-        timeout=fixture.timeouts.soon,
-    )
-    return client, after
+
+    async def call(timeout: float) -> WireLine | None:
+        return await client.wait_for_line(
+            lambda line: line.sender == "client" and bool(line.method), since=first.number, timeout=timeout
+        )
+
+    called = asyncio.ensure_future(call(fixture.timeouts.soon))
+    exited = asyncio.ensure_future(fixture.process.wait(fixture.timeouts.soon))
+    try:  # over HTTP, the exit of the client does not end the connection
+        await asyncio.wait((called, exited), return_when=asyncio.FIRST_COMPLETED)
+        return client, called.result() if called.done() else await call(0)
+    finally:
+        called.cancel()
+        exited.cancel()
 
 
 @case("v2-initialize.answered-version")
