@@ -150,7 +150,8 @@ class OfficialSchema:
         constants = [node["const"] for node in parts if "const" in node]
         if constants:
             rest = [node for node in parts if "const" not in node]
-            words = f"{'open: ' if rest else ''}one of {' '.join(map(str, constants))}"
+            known = " ".join(map(str, constants if rest else sorted(constants)))
+            words = f"{'open: ' if rest else ''}one of {known}"
             if rest and rest[0]["type"] == "integer":
                 words = f"{rest[0]['format']}, {words}"
         else:

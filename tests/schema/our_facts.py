@@ -192,7 +192,7 @@ def _describe(shape: Shape, version: int) -> str:
         case Integer(format=name, known=known):
             return f"{name}, open: one of {' '.join(map(str, known))}" if known else name
         case Constants(values=values):
-            return f"one of {' '.join(values)}"
+            return f"one of {' '.join(sorted(values))}"  # an equal `Literal` elsewhere may set the order
         case Nullable(inner=inner):
             return f"null or {_describe(inner, version)}"
         case ListOf(item=item):

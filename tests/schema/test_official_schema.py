@@ -94,8 +94,8 @@ def test_method_table_matches_the_official_schema(version: int, file: str, stabl
             lambda d: d["properties"].update(mode={"type": "integer", "format": "int32"}),
             "Diff.mode: int32",
         ),
-        ("Role", lambda d: d["oneOf"].append({"const": "system"}), "Role = one of assistant user system"),
-        ("NoticeSeverity", lambda d: d["anyOf"].pop(), "missing: NoticeSeverity = one of info warning error"),
+        ("Role", lambda d: d["oneOf"].append({"const": "system"}), "Role = one of assistant system user"),
+        ("NoticeSeverity", lambda d: d["anyOf"].pop(), "missing: NoticeSeverity = one of error info warning"),
         ("ToolCallLocation", lambda d: d["properties"]["line"].update(minimum=1), "null or 1..4294967295"),
         (
             "ToolCallLocation",
