@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from select import select
 from threading import Event
+from time import monotonic
 
 import pytest
 from hypothesis import given, settings
@@ -33,12 +34,19 @@ class SlowTerminal:
         self._answers = answers
         self._answered = 0
         self._pause = Event()
+        self._read_until = monotonic()
 
     def read(self) -> None:
         """Read a fiftieth of a second's bytes."""
         readable, _, _ = select([self._descriptor], [], [], PATIENCE / 30)
         assert readable, f"nothing more is shown: {self.shown[-2000:]!r}"
-        self.shown += os.read(self._descriptor, RATE // 50)
+        size = RATE // 50
+        if not self._answers:
+            # The chat can only go by the time, and so does the link, also when this test had to wait.
+            now = monotonic()
+            size = max(size, int((now - self._read_until) * RATE))
+            self._read_until = now
+        self.shown += os.read(self._descriptor, size)
         self._pause.wait(0.02)  # this is the speed of the link
         asked = self.shown.count(b"\x1b[5n")
         if self._answers:
