@@ -70,8 +70,7 @@ class Turn:
         """The content of the prompt: text, links, and the other types that the agent accepts."""
         self._core = core
         self._connection = core.peer.connection
-        self._notify = core.peer.connection.notify
-        self._translation = core.peer.translation
+        self._notify = core.peer.frequent_notify
         self._message_id: str | None = None
 
     @property
@@ -147,12 +146,7 @@ class Turn:
         chunk = kind(content_block(content), core.message_id)
         if self.session.on_update is not None:
             self.session.on_update(chunk)
-        notification = SessionNotification(self.session.id, chunk)
-        translation = self._translation
-        if translation is not None and translation.is_unchanged and translation.is_unchanged(notification):
-            self._notify("session/update", notification, translation.transmit)
-        else:
-            self._notify("session/update", notification)
+        self._notify("session/update", SessionNotification(self.session.id, chunk))
 
     def _append_now(self, kind: ChunkType, content: str | ContentBlock) -> None:
         block = content_block(content)

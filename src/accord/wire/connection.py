@@ -316,19 +316,26 @@ class Connection:
         """Return a future for something that a read brings."""
         return Waiter(loop=self._wakeups)  # pyright: ignore
 
-    def take_line(self, frame: Frame, is_expected: Callable[[Any], bool]) -> bool:
-        """Handle the line of a frequent notification during a read, before it is translated.
+    def line_taker(self) -> Callable[[Frame, Callable[[Any], bool]], bool]:
+        """Return a function that handles the line of a frequent notification before it is translated.
 
-        Returns False, and does nothing, if something is unfinished or `is_expected` refuses the parameters.
+        It is called during a read. It returns False, and does nothing, if something is unfinished or the
+        function that it gets refuses the parameters.
         """
         prefix, run_line = self._fast_route
-        if self._lanes.busy or not isinstance(frame, bytes) or not prefix or not frame.startswith(prefix):
-            return False
-        try:
-            return run_line(frame, is_expected) is not None
-        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-            self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
-            return True
+        prefix = prefix or b"\n"  # no line begins so
+        busy = self._lanes.busy
+
+        def take_line(frame: Frame, is_expected: Callable[[Any], bool]) -> bool:
+            if busy or not isinstance(frame, bytes) or not frame.startswith(prefix):
+                return False
+            try:
+                return run_line(frame, is_expected) is not None
+            except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+                self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
+                return True
+
+        return take_line
 
     def _handle(self, frames: Iterable[Frame]) -> None:
         receive = self._core.receive

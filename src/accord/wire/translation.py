@@ -73,7 +73,8 @@ class TranslatingTransport:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._take_line: LineTaker | None = getattr(receiver, "take_line", None)
+        line_taker: Callable[[], LineTaker] | None = getattr(receiver, "line_taker", None)
+        self._take_line = None if line_taker is None else line_taker()
         self.transport.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
