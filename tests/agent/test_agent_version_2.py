@@ -397,6 +397,12 @@ async def test_sign_in_uses_the_names_of_version_2() -> None:
         assert await client.call("auth/login", methodId="key") == {}
         assert await client.call("auth/logout") == {}
         assert calls == ["key", "logout"]
+    without_logout = echo_agent(auth_methods=[AuthMethodAgent("key", "Key")])
+    without_logout.authenticate(login)
+    async with client_v2(without_logout) as client:
+        await client.initialize()
+        error = await client.error("auth/logout")
+        assert (error["code"], error["data"]) == (-32601, {"method": "auth/logout"})
 
 
 async def test_an_own_turn_is_running_and_idle_without_a_prompt() -> None:

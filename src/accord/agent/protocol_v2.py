@@ -71,7 +71,13 @@ from accord.wire.envelope import (
 from accord.wire.translation import TranslatingTransport, is_extension_call, is_response
 from accord.wire.transport import Frame
 
-_FORMER_METHODS: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
+_FORMER_METHODS: Final = {
+    "authenticate": "auth/login",
+    "logout": "auth/logout",
+    "session/load": "session/resume",
+    "session/set_mode": "session/set_config_option",
+}
+"""The methods that version 2 does not have, and what it has instead."""
 _CHUNK_LINE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","method":"session/update","params":\{"sessionId":"([^"\\]*)",'
     rb'"update":\{"sessionUpdate":"(agent_message|agent_thought)_chunk",'
@@ -274,10 +280,12 @@ class AgentProtocolV2:
         """Call the agent under the client's own id; `read` handles the result, errors pass unchanged."""
 
         def answer(envelope: Envelope) -> None:
-            if envelope.error is not ABSENT:
-                self.fail(id, envelope.error)
-            else:
+            if envelope.error is ABSENT:
                 read(envelope.result)
+            elif decode(v2.ErrorV2, envelope.error).code == MethodNotFound.default_code:
+                self._refuse(id, MethodNotFound(data={"method": _FORMER_METHODS.get(method, method)}))
+            else:
+                self.fail(id, envelope.error)
 
         self._answers[id] = answer
         self._transport.deliver(encode(Request(id, method, params)))
