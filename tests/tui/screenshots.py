@@ -136,7 +136,7 @@ async def take_screenshot(name: str, folder: Path) -> None:
         drawn = drawn.replace(f"terminal-{unique}", "terminal-chat")
     drawn = _FONTS.sub("", drawn)  # the guide must load nothing from other servers
     drawn = _IDS.sub("k1", drawn).replace(str(folder), "/home/me/project")
-    drawn = drawn.replace(os.environ["ACCORD_HOME"], "~/.accord")
+    drawn = drawn.replace(os.environ["ACCORD_HOME"], "/home/me/.accord")
     (IMAGES / f"chat-{name}.svg").write_text(drawn, "utf-8")
 
 

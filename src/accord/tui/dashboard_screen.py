@@ -52,7 +52,7 @@ class DashboardScreen(ListScreen):
     """Lists the open tabs with their sub-agents, then the running sessions of other programs and clients."""
 
     ENTER_HINT: ClassVar[str] = "Enter goes there"
-    KEYS_HINT: ClassVar[str] = "Ctrl+X closes the tab · Esc"
+    KEYS_HINT: ClassVar[str] = "Ctrl+X closes the tab · Esc closes"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+x,delete", "close_tab", "Close", show=False, priority=True)
     ]

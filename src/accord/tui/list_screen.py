@@ -250,6 +250,10 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
 
 
+_FRAME_COLUMNS: Final = 6
+"""Columns of the border of a frame that its text cannot use."""
+
+
 class LineInput(Input):
     """One line of text."""
 
@@ -339,7 +343,15 @@ class ListScreen(ModalScreen[Any]):
     def _show_hint(self) -> None:
         filter_hint = "Esc clears the filter; Esc again closes the list"
         keys_hint = filter_hint if self.filter_input.value else self.KEYS_HINT
-        set_border(self.query_one("#frame", Vertical), subtitle=f"{self.ENTER_HINT} · {keys_hint}")
+        parts = [self.ENTER_HINT, *keys_hint.split(" · ")]
+        frame = self.query_one("#frame", Vertical)
+        room = frame.outer_size.width - _FRAME_COLUMNS
+        while len(parts) > 2 and cell_len(" · ".join(parts)) > room > 0:
+            del parts[-2]  # the last one says how to close the list
+        set_border(frame, subtitle=" · ".join(parts))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_hint)
 
     def show_message(self, text: str, *, bad: bool = False) -> None:
         """Show a line below the list."""

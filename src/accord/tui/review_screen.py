@@ -52,9 +52,9 @@ _KEYS: Final = (
     ("x", "revert"),
     ("c", "comment"),
     ("m", "commit"),
+    ("Esc", "close"),
     ("n p", "change"),
     ("1 2 3", "turn, session, all"),
-    ("Esc", "close"),
     ("Tab", "file"),
     ("u", "undo a revert"),
 )
