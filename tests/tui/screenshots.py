@@ -26,7 +26,7 @@ async def conversation(chat: Chat) -> None:
 
 
 async def start(chat: Chat) -> None:
-    await chat.wait_until(lambda: "example" in chat.screen.lower() or "key" in chat.screen)
+    await chat.wait_until(lambda: "Agents ·" in chat.screen)
 
 
 async def permission(chat: Chat) -> None:

@@ -248,7 +248,7 @@ async def test_what_was_said_is_found_and_a_session_is_renamed_and_archived(
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: "Renamed: Speed" in chat.screen)
         await chat.pilot.press("ctrl+a")
-        await chat.wait_until(lambda: "Archived: r1 (Speed)" in chat.screen)
+        await chat.wait_until(lambda: "Archived: Speed" in chat.screen)
     records = RecordedSessions.open()
     recorded = records.find("r1", agent="other")
     records.close()

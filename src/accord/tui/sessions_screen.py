@@ -467,7 +467,7 @@ class SessionsScreen(ListScreen):
             self._run(self._fork(entry))
 
     async def _fork(self, entry: SessionListEntry) -> None:
-        self.show_message(f"Forking {entry.label}…")
+        self.show_message(f"Forking {entry.shown_title}…")
         async with self._catalog.stored_for(entry) as stored:
             new_id = await stored.fork(entry)
         self._open(entry, new_id)
@@ -506,7 +506,7 @@ class SessionsScreen(ListScreen):
             await stored.archive(entry, archived=not entry.archived)
         self._catalog.replace(entry, archived=not entry.archived)
         self._show()
-        self.show_message(f"{'In the list again' if entry.archived else 'Archived'}: {entry.label}")
+        self.show_message(f"{'In the list again' if entry.archived else 'Archived'}: {entry.shown_title}")
 
     def action_export(self) -> None:
         """Write the selected session to a Markdown file."""
@@ -541,14 +541,16 @@ class SessionsScreen(ListScreen):
                 self._run(self._delete(entry))
 
         question = ConfirmScreen(
-            f"Delete {entry.label} of {one_line(entry.agent)}?", "Delete permanently", "Keep it"
+            f"Delete {entry.shown_title} of {one_line(entry.agent)}, {entry.when}?",
+            "Delete permanently",
+            "Keep it",
         )
         self._chat.push_screen(question, on_answer)
 
     async def _delete(self, entry: SessionListEntry) -> None:
-        self.show_message(f"Deleting {entry.label}…")
+        self.show_message(f"Deleting {entry.shown_title}…")
         async with self._catalog.stored_for(entry) as stored:
             location = await stored.delete(entry)
         self._catalog.forget(entry)
         self._show()
-        self.show_message(f"Deleted {location}: {entry.label}")
+        self.show_message(f"Deleted {location}: {entry.shown_title}")
