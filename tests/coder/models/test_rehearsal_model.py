@@ -224,6 +224,15 @@ def test_second_prompt_runs_its_own_steps_and_ids_continue() -> None:
     assert (again.id, again.name) == ("rehearsal-2", "read_file")
 
 
+def test_messages_before_the_first_answer_join_the_prompt() -> None:
+    first, second = user_message("read a"), user_message("list")
+    assert [use.name for use in tool_uses_of(answer_to(first, note_message("Plan."), second))] == [
+        "read_file"
+    ]
+    cancelled = note_message("The user cancelled the turn here.")
+    assert [use.name for use in tool_uses_of(answer_to(first, cancelled, second))] == ["list_files"]
+
+
 def test_note_of_the_agent_is_not_a_prompt() -> None:
     first = answer_to(user_message("list then read a"))
     (use,) = tool_uses_of(first)

@@ -320,9 +320,12 @@ Parts: TypeAlias = Iterator[TextPart | ThoughtPart | ToolUse]
 def next_parts(request: ModelRequest) -> Parts:
     """Yield the parts of the answer to the request."""
     tools = {tool.name for tool in request.tools}
-    prompt, later_messages = _last_prompt(request.messages)
-    steps = next((steps for text in prompt if (steps := parse_steps(text))), None)
-    if steps is None:
+    prompts, later_messages = _unanswered_prompts(request.messages)
+    steps: list[RehearsalStep] = []
+    for texts in prompts:
+        parsed = (parse_steps(text) for text in texts)
+        steps += next((found for found in parsed if found), list[RehearsalStep]())
+    if not steps:
         yield from _introduce(request, tools, later_messages)
         return
     progress = _Progress(steps, tools, later_messages)
@@ -409,14 +412,24 @@ def _must_read_first(result: ToolResult) -> bool:
     )
 
 
-def _last_prompt(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
-    """Return the texts of the last prompt, and the messages since."""
+def _unanswered_prompts(messages: Sequence[Message]) -> tuple[list[list[str]], Sequence[Message]]:
+    """Return the texts of the last prompt, with those that no answer followed, and the messages since.
+
+    What the user sends before the first answer of a turn joins its prompt.
+    """
+    prompts: list[list[str]] = []
+    later = messages
     for position in range(len(messages) - 1, -1, -1):
         message = messages[position]
-        if isinstance(message, UserMessage) and not message.note:
-            texts = [part.text for part in message.parts if isinstance(part, TextPart)]
-            return texts, messages[position + 1 :]
-    return [], messages
+        if not isinstance(message, UserMessage):
+            if prompts:
+                break
+        elif not message.note:
+            later = later if prompts else messages[position + 1 :]
+            prompts.insert(0, [part.text for part in message.parts if isinstance(part, TextPart)])
+        elif prompts and "cancelled the turn" in text_of(message):
+            break
+    return prompts, later
 
 
 def _introduce(request: ModelRequest, tools: set[str], later_messages: Sequence[Message]) -> Parts:
