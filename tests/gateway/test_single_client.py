@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.gateway_harness import gateway_harness, open_session
+from tests.gateway.gateway_harness import DrivenAgent, gateway_harness, open_session
 
 from accord.errors import HandshakeFailed
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
+from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import Transport
 
 
@@ -34,6 +35,32 @@ async def test_initialize_must_come_first_and_once(audit: AuditLog) -> None:
         assert (await client.error("session/list"))["code"] == -32600
         await client.initialize()
         assert (await client.error("initialize", {"protocolVersion": 1}))["code"] == -32600
+
+
+async def test_an_update_over_the_limit_is_reported_with_its_size(audit: AuditLog, tmp_path: Path) -> None:
+    agents = list[DrivenAgent]()
+
+    def start() -> Transport:
+        ours, theirs = memory_pair(limit=5000)
+        agents.append(DrivenAgent(theirs, {}))
+        return ours
+
+    async with gateway_harness(audit=audit, start=start) as harness:
+        client = await harness.client(session={"notices": {}})
+        asked = client.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await agents[0].answer_new_session("s1")
+        await client.answer_to(asked)
+        turn = client.prompt("s1")
+        prompt = await agents[0].until_method("session/prompt")
+        agents[0].say("s1", "x" * 80_000)
+        agents[0].say("s1", "after it")
+        agents[0].reply(prompt, {"stopReason": "end_turn"})
+        (notice, after), _ = await client.updates_until(turn)
+        assert (notice["sessionUpdate"], notice["severity"]) == ("notice", "error")
+        assert notice["description"] == (
+            "a message of 80170 bytes is over the size limit; the gateway accepts 64 MiB"
+        )
+        assert after["content"]["text"] == "after it"
 
 
 async def test_a_turn_is_forwarded_in_order_and_valid_frames_are_unchanged(

@@ -87,6 +87,9 @@ async def test_recent_folders_have_their_branches_and_only_those_that_exist(
             ("project", "main", None),
             ("plain", None, None),
         ]
+        harness.gateway.start_folder = str(plain)
+        assert (await client.call("_accord/folders/recent"))["folders"][0]["name"] == "plain"
+        harness.gateway.start_folder = str(project)
         guest = await harness.client(TokenRights("t2", "guest", folders=(str(plain),)))
         assert [one["name"] for one in (await guest.call("_accord/folders/recent"))["folders"]] == ["plain"]
 

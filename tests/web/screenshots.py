@@ -44,7 +44,9 @@ def main() -> None:
         home.mkdir()
         program = Path(__file__).with_name("screenshot_agent.py")
         accord(home, "agents", "add", "example", "--", sys.executable, str(program))
-        with running_gateway(home, "example", "accord", "--no-qr") as gateway:
+        with running_gateway(
+            home, "example", "accord", "--no-qr", "--cwd", str(projects / "greeter")
+        ) as gateway:
             environment = {
                 **os.environ,
                 "ACCORD_E2E_LINK": f"{gateway.url}/#token={gateway.token}",

@@ -376,10 +376,9 @@ class Upstream:
         reply.call.on_reply(reply)
 
     def _handle_fault(self, fault: Fault) -> None:
-        is_message = fault.kind in ("unmatched", "oversized")
-        self._listener.on_problem(
-            f"ignored {'' if is_message else 'a line that is not a message: '}{fault.detail}"
-        )
+        ignored = {"unmatched": "ignored ", "oversized": "ignored: "}
+        prefix = ignored.get(fault.kind, "ignored a line that is not a message: ")
+        self._listener.on_problem(f"{prefix}{fault.detail}")
         if fault.answer is not None:
             self._transport.send(fault.answer)
         elif fault.kind == "oversized":

@@ -35,9 +35,12 @@ _MAX_SEEN: Final = 500
 
 
 async def recent_folders(client: "GatewayClient", call: "ClientCall") -> None:
-    """List the folders of the latest sessions that still exist, with their branches."""
+    """List the project of the gateway and the existing folders of the latest sessions, with their branches."""
     gateway, rights = client.gateway, client.rights
     folders: dict[str, int] = {}
+    start = gateway.start_folder
+    if start is not None and rights.folders is None and not _is_general(start):
+        folders[start] = 0
     seen = 0
     for page in gateway.book.pages():
         for recorded in page:
@@ -50,6 +53,11 @@ async def recent_folders(client: "GatewayClient", call: "ClientCall") -> None:
         await asyncio.sleep(0)  # let other tasks run
     names = list(folders)[:_MAX_RECENT]
     call.answer(encode({"folders": await asyncio.to_thread(lambda: [*filter(None, map(_facts, names))])}))
+
+
+def _is_general(folder: str) -> bool:
+    """Whether a folder is no project: the home folder, or that of the system."""
+    return folder in (os.path.expanduser("~"), os.sep)
 
 
 def _facts(folder: str) -> dict[str, Any] | None:
