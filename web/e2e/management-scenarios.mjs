@@ -124,15 +124,13 @@ export const MANAGEMENT_SCENARIOS = {
     const headings = await list.getByRole("heading").allInnerTexts();
     assert.equal(headings[0], "Waiting for you");
     assert.match(await list.getByRole("link").first().innerText(), /buoy\.txt/);
-    // A turn that ends while the user is elsewhere makes its session unread.
+    // A turn that ends while the user is elsewhere makes its session unread in this browser.
     await goHome(tab);
-    const second = await test.openTab(test.origin(), test.context);
-    await second.page.goto(test.sessionAddress(tab));
+    const second = await test.openTab(test.link, await test.newContext());
     await second.page.getByRole("list", { name: "Sessions" }).getByRole("link").first().click();
     await second.waitForAnswers();
     await second.answer("Allow");
     await second.idle.waitFor();
-    await second.page.close();
     const unread = list.locator(".session-link.unread", { hasText: "buoy.txt" });
     await unread.waitFor();
     await checkView(tab, "sessions");

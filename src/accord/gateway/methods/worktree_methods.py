@@ -35,7 +35,7 @@ _MAX_SEEN: Final = 500
 
 
 async def recent_folders(client: "GatewayClient", call: "ClientCall") -> None:
-    """List the project of the gateway and the existing folders of the latest sessions, with their branches."""
+    """List the project of the gateway and the folders of the latest sessions, with their branches."""
     gateway, rights = client.gateway, client.rights
     folders: dict[str, int] = {}
     start = gateway.start_folder
