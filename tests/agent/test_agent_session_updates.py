@@ -144,6 +144,8 @@ async def test_title_and_usage_updates() -> None:
         await turn.usage(1200, 200_000, cost=(0.01, "USD"))
         await turn.usage(900, 200_000, cost=Cost(3, "credits"))
         await turn.usage(900, 0)
+        with pytest.raises(UsageError, match="cost=nan is no amount"):
+            await turn.usage(900, 200_000, cost=(float("nan"), "USD"))
 
     assert await updates_of(reports) == [
         {"sessionUpdate": "session_info_update", "title": "Fix the bug"},

@@ -6,6 +6,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET
@@ -155,6 +156,8 @@ class AgentSession:
             await self.drain()
             return
         amount = Cost(*cost) if isinstance(cost, tuple) else cost
+        if amount is not None and not isfinite(amount.amount):
+            raise UsageError(f"cost={amount.amount} is no amount; leave an unknown cost out")
         await self.update(UsageUpdate(max(used, 0), size, UNSET if amount is None else amount))
 
     async def notice(self, title: str, description: str | None = None, *, severity: str = "info") -> None:
