@@ -237,6 +237,11 @@ class StoreError(AccordError):
 class SessionInUse(StoreError):
     """Another process has this session open for writing."""
 
+    def __init__(self, message: str, node: str = "") -> None:
+        """`node` is the one of a cluster that has the session."""
+        super().__init__(message)
+        self.node: str = node
+
 
 class BadAnswer(AccordError):
     """The peer's result does not have the shape that the protocol requires."""

@@ -90,7 +90,15 @@ async def test_an_invalid_initialize_response_fails_the_handshake(answer):
 async def test_an_error_response_fails_the_handshake():
     task, peer = start_connecting()
     peer.refuse(await peer.next("initialize"), -32603, "no licence")
-    with pytest.raises(HandshakeFailed, match="no licence"):
+    with pytest.raises(HandshakeFailed, match="initialize failed: no licence"):
+        await task
+    await peer.wait_end()
+
+
+async def test_a_gateway_whose_agent_failed_does_not_double_the_reason():
+    task, peer = start_connecting()
+    peer.refuse(await peer.next("initialize"), -32603, "hand: initialize failed: no licence")
+    with pytest.raises(HandshakeFailed, match=r"^[^:]+: hand: initialize failed: no licence"):
         await task
     await peer.wait_end()
 

@@ -22,13 +22,13 @@ from tests.gateway.gateway_harness import (
 )
 from tests.patience import PATIENCE
 
-from accord.cluster import log_writer
+from accord.cluster import cluster_log, log_writer
 from accord.cluster.cluster_node import ClusterNode, run_node
 from accord.cluster.cluster_router import ClusterRouter
 from accord.cluster.connection import NatsMessage, NatsSubscription
 from accord.cluster.placement import MARKER, read_volumes
 from accord.cluster.settings import ClusterSettings, LeaseTimes
-from accord.errors import UsageError
+from accord.errors import RpcError, UsageError
 from accord.gateway.access.access_tokens import Credential, Token, TokenRights, new_token
 from accord.gateway.access.audit_log import AuditLog
 from accord.wire.memory_transport import memory_pair
@@ -390,6 +390,44 @@ async def test_a_session_whose_node_is_gone_can_be_read_and_goes_on_when_it_is_b
             await asyncio.wait_for(a.harness.agent_started.wait(), PATIENCE)
             a.harness.agent.reply(await a.harness.agent.until_method("session/resume"), {})
             assert await prompt_and_answer(a, client, ["two"]) == ["two"]
+
+
+async def test_a_call_for_a_node_that_looked_lost_for_a_moment_goes_to_it(
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_log, "_RELEASE_SECONDS", 0)
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / MARKER).write_text("v1")
+    settings = server.settings(volumes={"team": str(project)}, homes={"hand": "h1"})
+    async with running_node(settings, tmp_path, "a") as a, running_node(settings, tmp_path, "b") as b:
+        owner = await a.harness.client()
+        await open_session(a.harness, owner, project)
+        await prompt_and_answer(a, owner, ["one"])
+
+        async def owner_renews(node: str, incarnation: str) -> bool:
+            return False
+
+        monkeypatch.setattr(b.node.book, "may_claim", owner_renews)
+        monkeypatch.setattr(b.node.registry, "is_alive", lambda node, _: node != "a")
+        loading, resuming = await b.harness.client(), await b.harness.client()
+        history, _ = await asyncio.wait_for(loading.load("s1", str(project)), PATIENCE)
+        assert texts(history) == ["go", "one"]
+        resume = {"sessionId": "s1", "cwd": str(project), "mcpServers": []}
+        resumed = await asyncio.wait_for(resuming.call("session/resume", resume), PATIENCE)
+        assert resumed["_meta"]["accord"]["node"] == "a"
+
+        for link in tuple(b.router.links._links.values()):  # the clients of b lose their place at a
+            link.lose(RpcError("lost"))
+        assert await prompt_and_answer(a, loading, ["two"]) == ["two"]
+
+        await a.router.stop()  # it renews its lease, and b cannot reach it
+        late = await b.harness.client()
+        error = await asyncio.wait_for(late.error("session/load", resume), PATIENCE)
+        assert error["message"] == (
+            "cannot read the session: session s1 is open at node a; try again in a few seconds, "
+            "or connect to that node"
+        )
 
 
 def test_a_volume_without_its_marker_is_refused(tmp_path: Path) -> None:

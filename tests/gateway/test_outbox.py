@@ -366,6 +366,11 @@ class LostLease:
 async def test_a_fenced_gateway_neither_calls_nor_answers_its_agents(audit: AuditLog, tmp_path: Path) -> None:
     fence = LostLease()
     async with gateway_harness(audit=audit, fence=fence) as harness:
+        fence.is_lost = True
+        refused = await harness.connect().error("initialize", {"protocolVersion": 1})
+        assert refused["message"] == "this node has lost its lease"
+        assert not harness.agent_started.is_set()
+        fence.is_lost = False
         client = await harness.client()
         await open_session(harness, client, tmp_path)
         asking, asked = await ask_permission(harness, client)

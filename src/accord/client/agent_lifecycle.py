@@ -70,7 +70,9 @@ class Handshake:
             hint = ""
             if isinstance(error, RpcError) and error.code == UNSUPPORTED_VERSION:
                 hint = '; ask for another version with `--protocol auto` or protocol="auto"'
-            raise self._failed(f"initialize failed: {error}{hint}") from error
+            # A gateway names the failed `initialize` of its agent itself.
+            what = "" if "initialize failed: " in str(error) else "initialize failed: "
+            raise self._failed(f"{what}{error}{hint}") from error
         except ConnectionClosed:
             ended = end()
             if ended is None:

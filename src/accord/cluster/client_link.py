@@ -350,6 +350,10 @@ class OpenRequest(Struct):
     started: bool = False
     """Whether the log has a record of it."""
 
+    def sent_again(self, link: Link) -> "OpenRequest":
+        """The same request at another node."""
+        return OpenRequest(link, self.method, self.session_id, self.params, self.attempts + 1)
+
     def lost_error(self, error: RpcError) -> RpcError:
         """The error if its node was lost while it was under way. It is never repeated."""
         if self.method != "session/prompt":

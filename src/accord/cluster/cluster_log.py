@@ -248,18 +248,17 @@ class ClusterLog:
             if book.clock.now() < deadline:
                 await book.clock.sleep(_RELEASE_PAUSE)  # its owner may be about to release it
             else:
-                raise SessionInUse(
-                    f"session {self._entry.session_id} is open at node {node}; use it there, or stop it"
-                )
+                raise self._in_use(node)
         epoch = position.epoch + 1
         writer = self._new_writer(structs.replace(position, epoch=epoch))
         writer.add(OWNER, self._owner_payload(epoch))
         try:
             await writer.written()
         except SessionMoved:
-            raise SessionInUse(
-                f"another node has just claimed session {self._entry.session_id}; use it there"
-            ) from None
+            last = await with_retries(
+                lambda: book.jetstream.last(self._address.stream, self._address.subject), book.jetstream
+            )
+            raise self._in_use(end_of_log(last).writer.partition(":")[0]) from None
         self._writer, self._failure, self.closed, self._lost = writer, None, False, 0
         if lost not in ("", book.node):
             book.takeovers += 1
@@ -281,6 +280,10 @@ class ClusterLog:
             self._write_index()  # again, when the servers answer
         if writer.failure is not None:  # the lease has ended meanwhile
             raise writer.failure
+
+    def _in_use(self, node: str) -> SessionInUse:
+        what = f"session {self._entry.session_id} is open at {f'node {node}' if node else 'another node'}"
+        return SessionInUse(f"{what}; try again in a few seconds, or connect to that node", node)
 
     async def _purge(self, error: StoreError) -> None:
         """Remove what this node has written to a session while another one deleted it."""

@@ -1,15 +1,16 @@
 """Reads and changes single members of messages that a node passes on."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from accord.errors import RpcError
 from accord.gateway.client_connection import IncomingFrame
+from accord.gateway.contracts import OPEN_AT_NODE
 from accord.schema import SessionNotification
 from accord.schema.codec import DECODE_ERRORS, decoder, encode
-from accord.wire.envelope import Notification, RequestId, parse_envelope, read_error
+from accord.wire.envelope import Notification, Request, RequestId, parse_envelope, read_error
 
 
 class SessionFolders(Struct):
@@ -64,6 +65,19 @@ def error_of(body: bytes) -> RpcError | None:
     """The error of a response; None if it succeeded."""
     raw = members_of(body).get("error")
     return None if raw is None else read_error(raw)
+
+
+def owner_named(error: RpcError) -> str:
+    """The node that has the session, if a node refused a request because of it; else ""."""
+    data = error.data
+    owner: Any = cast("dict[str, Any]", data).get(OPEN_AT_NODE) if isinstance(data, dict) else ""
+    return owner if isinstance(owner, str) else ""
+
+
+def request_frame(id: RequestId, method: str, params: Raw | None) -> IncomingFrame:
+    """A request of a client, or for it."""
+    body = encode(Request(id, method, UNSET if params is None else params))
+    return IncomingFrame(body, parse_envelope(body))
 
 
 def cancelled_id(params: Raw | None) -> Any:

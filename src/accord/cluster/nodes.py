@@ -234,7 +234,10 @@ class NodeLease:
         if not self._fenced and self.age > self.times.deadline:
             self._fence(f"it could not renew its lease for {self.times.deadline:g} seconds")
         if self._fenced:
-            raise Fenced(f"node {self.entry.node} has no lease now and may not act for its sessions")
+            raise Fenced(
+                f"node {self.entry.node} has no lease now and may not act for its sessions; try again "
+                "when it reaches the NATS servers"
+            )
 
     async def start(self) -> None:
         """Take the node's key. Raises UsageError if another machine uses the name, StoreError."""

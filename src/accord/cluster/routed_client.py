@@ -6,6 +6,7 @@ by the feed of its log, everything else by a link.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,9 @@ from accord.cluster.message_members import (
     error_of,
     folders_of,
     members_of,
+    owner_named,
     read_folders,
+    request_frame,
     text_member,
     update_body,
     with_id,
@@ -54,7 +57,6 @@ from accord.wire.connection import CANCEL_REQUEST
 from accord.wire.envelope import (
     ABSENT,
     Notification,
-    Request,
     RequestId,
     Success,
     encode_failure,
@@ -195,7 +197,7 @@ class RoutedClient(OfferedFeatures):
         session = self._sessions.get(session_id or "")
         if session is not None and session.link is None and session_id is not None:
             if method not in _OPENING:
-                self._resume(session_id, session, link, frame)
+                self._resume(session_id, session, link, [frame])
                 return None
             self._feeds.unfollow(session.log)  # the client gets the history anew
         return link, frame
@@ -265,8 +267,7 @@ class RoutedClient(OfferedFeatures):
         """Send a request of this node for the client."""
         id = f"{_OWN_ID}{next(self._own_numbers)}"
         self._own_requests[id] = link, then
-        body = encode(Request(id, method, params))
-        frame = IncomingFrame(body, parse_envelope(body))
+        frame = request_frame(id, method, params)
         if method == "initialize":
             link.forward([frame])
         else:
@@ -288,9 +289,11 @@ class RoutedClient(OfferedFeatures):
 
     # -- sessions that move
 
-    def _resume(self, session_id: str, session: OpenSession, link: Link, frame: IncomingFrame | None) -> None:
-        """Open a session at the node that has it now, then pass the message on, if there is one."""
-        self._waiting[session_id] = [] if frame is None else [frame]
+    def _resume(
+        self, session_id: str, session: OpenSession, link: Link, frames: list[IncomingFrame], attempt: int = 1
+    ) -> None:
+        """Open a session at the node that has it now, then pass the messages on that wait for it."""
+        self._waiting[session_id] = frames
         self._resuming[session_id] = link
         folders = read_folders(session.params)
         params: dict[str, Any] = {
@@ -318,20 +321,21 @@ class RoutedClient(OfferedFeatures):
                 self._show_notice(session_id, f"{where} {link.node}{turn}.", "", "info")
                 self._forward(link, frames)
             elif frames and not self._closed:
-                self._router.start(self._route_again(frames, link.node, error))
+                owner = self._owner_link(error, link, attempt)
+                if owner is not None:
+                    self._resume(session_id, session, owner, frames, attempt + 1)
+                else:
+                    self._fail_all(frames, error)
 
         self._ask(link, "session/resume", Raw(encode(params)), on_resumed)
 
-    async def _route_again(self, frames: list[IncomingFrame], node: str, error: RpcError) -> None:
-        """Send messages to the node that was faster to open their session; fail them if there is none."""
-        await self._router.refresh()
-        for frame in frames:
-            session_id = session_id_of(None if frame.envelope.params is ABSENT else frame.envelope.params)
-            owner = None if session_id is None else self._router.owner_of(self.agent, session_id)
-            if owner is None or owner == node:
-                self._fail(frame.envelope.id, error)
-            else:
-                self._send_elsewhere(frame, node, error)
+    def _owner_link(self, error: RpcError, refused: Link, attempts: int) -> Link | None:
+        """The link to the node that has a session, if another node refused a request for this reason."""
+        owner = owner_named(error)
+        if self._closed or owner in ("", refused.node) or attempts >= _MAX_ATTEMPTS:
+            return None
+        with suppress(RpcError):
+            return self._link(owner)
 
     async def _show_stored(self, id: Any, session_id: str, params: Raw | None, error: RpcError) -> None:
         """Show the history of a session whose node does not run. It goes on when the node is back."""
@@ -428,7 +432,7 @@ class RoutedClient(OfferedFeatures):
             if session.link is None and session_id not in self._waiting:
                 node = self._router.owner_of(self.agent, session_id)
                 if node is not None:
-                    self._resume(session_id, session, self._link(node), None)
+                    self._resume(session_id, session, self._link(node), [])
         self._attach_again_later()
 
     def _send_elsewhere(self, frame: IncomingFrame, node: str, error: RpcError) -> None:
@@ -518,6 +522,12 @@ class RoutedClient(OfferedFeatures):
                 return None
             request = self._requests.pop(frame.id, None)
             if request is not None:
+                error = error_of(frame.body) if request.method in ("session/load", "session/resume") else None
+                owner = None if error is None else self._owner_link(error, link, request.attempts)
+                if owner is not None:  # its node looked lost for a moment
+                    self._requests[frame.id] = request.sent_again(owner)
+                    self._forward(owner, [request_frame(frame.id, request.method, request.params)])
+                    return None
                 self._on_answer(link, request, frame.body)
                 if request.method in _OPENING:
                     return CallFrame(with_node(frame.body, link.node), id=frame.id)

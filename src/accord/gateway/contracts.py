@@ -295,6 +295,10 @@ class InboxShare(Protocol):
         ...
 
 
+OPEN_AT_NODE: Final = "openAtNode"
+"""In the data of an error: the node of a cluster that has the session and should be asked instead."""
+
+
 class Fenced(AccordError):
     """This node has lost its right to act for a session."""
 

@@ -30,7 +30,7 @@ from accord.gateway.access.audit_log import AuditValue
 from accord.gateway.access.resource_limits import LIMIT_REACHED
 from accord.gateway.client_connection import CallFrame, ClientConnection, IncomingFrame, OutgoingFrame
 from accord.gateway.client_features import OfferedFeatures
-from accord.gateway.contracts import SessionLog
+from accord.gateway.contracts import Fenced, SessionLog
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import AgentReply, OfficialMessage, OfficialReader, Upstream, read_untyped
@@ -410,6 +410,6 @@ def rpc_error(error: BaseException) -> RpcError:
         }
         data = {name: value for name, value in members.items() if value is not None}
         return InternalError(error.args[0], data) if data else InternalError(error.args[0])
-    if isinstance(error, BadAnswer):
+    if isinstance(error, BadAnswer | Fenced):
         return InternalError(str(error))
     return to_rpc_error(error)

@@ -209,6 +209,8 @@ class HostedAgent(AgentLifecycle[Upstream]):
         return ConnectionClosed(f"cannot start {self.name}: the gateway is stopping")
 
     async def _open_transport(self) -> Transport:
+        if self._fence is not None:
+            self._fence.check()
         return await self.source.start(self._log_stderr)
 
     def _make_connection(self, transport: Transport, handshake: Handshake) -> Upstream:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec import UNSET, structs
 
 from accord.client import agent_connection
-from accord.errors import InvalidRequest, NotFound, NotOffered, RpcError, StoreError
+from accord.errors import InvalidRequest, NotFound, NotOffered, RpcError, SessionInUse, StoreError
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
-from accord.gateway.contracts import LogReader
+from accord.gateway.contracts import OPEN_AT_NODE, LogReader
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.upstream import AgentReply, Upstream
@@ -149,8 +149,15 @@ async def find_session(client: "GatewayClient", session_id: str) -> LiveSession 
     try:
         await gateway.claim_session(session)
     except StoreError as error:
-        raise RpcError(f"cannot read the session: {error}", {"sessionId": session_id}) from None
+        raise _not_claimed(error, "cannot read the session", session_id) from None
     return session
+
+
+def _not_claimed(error: StoreError, what: str, session_id: str) -> RpcError:
+    data = {"sessionId": session_id}
+    if isinstance(error, SessionInUse) and error.node:
+        data[OPEN_AT_NODE] = error.node
+    return RpcError(f"{what}: {error}", data)
 
 
 _MAX_STARTS: Final = 3
@@ -166,7 +173,7 @@ async def ensure_open_at_agent(client: "GatewayClient", session: LiveSession) ->
         try:
             await client.gateway.claim_session(session)
         except StoreError as error:
-            raise RpcError(f"cannot open the session: {error}", {"sessionId": session.id}) from None
+            raise _not_claimed(error, "cannot open the session", session.id) from None
         upstream = session.agent.upstream
         if session.open_at_agent and upstream is not None:
             return upstream

@@ -90,7 +90,7 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
 def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
     """Add the names of the agents that the token covers, so that the client can try another one."""
     data = cast("dict[str, object] | None", error.data)
-    members = data if isinstance(data, dict) else {}
+    members = data if isinstance(data, dict) else {} if data is None else {"details": data}
     agents = [name for name in client.gateway.agents if client.rights.may_use(name)]
     return RpcError(error.message, {**members, "agents": agents}, code=error.code)
 
