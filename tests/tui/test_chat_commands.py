@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.tui.chat import running_chat
 
-from accord.tui.key_footer import border_hint, fitting_hints, key_name
+from accord.tui.key_footer import hint_lines, key_name
 from accord.tui.review_screen import ReviewScreen
 
 LINES = [f"line {number}\n" for number in range(1, 30)]
@@ -54,7 +54,10 @@ async def test_the_footer_says_what_enter_does_during_a_turn(tmp_path: Path) -> 
 
 
 def test_the_footer_drops_whole_keys_and_names_them_as_people_do() -> None:
-    assert fitting_hints([("Esc", "stop"), ("Enter", "send")], 12) == [("Esc", "stop")]
+    keys = [("Esc", "stop"), ("Enter", "send"), ("c", "copy")]
+    assert hint_lines(keys, 19) == [keys[:1], keys[1:]]
+    assert hint_lines(keys, 20) == [keys[:2], keys[2:]]
+    assert hint_lines(keys, 5) == [[key] for key in keys]
     names = {
         "ctrl+pageup": "Ctrl+PgUp",
         "alt+e": "Alt+E",
@@ -63,9 +66,6 @@ def test_the_footer_drops_whole_keys_and_names_them_as_people_do() -> None:
         "alt+enter,x": "Alt+Enter",
     }
     assert {key: key_name(key) for key in names} == names
-    keys = [("x", "revert"), ("Esc", "close"), ("m", "commit")]
-    assert border_hint(keys, 28) == "x revert · Esc close"
-    assert border_hint(keys, 37) == "x revert · Esc close · m commit"
 
 
 async def test_the_prompt_is_put_aside_searched_and_edited_in_an_editor(

@@ -4,7 +4,9 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
+from textual.app import App
 
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent
@@ -60,14 +62,46 @@ async def test_typing_filters_the_list_and_esc_clears_the_filter_first(tmp_path:
         screen = await wait_for_list(chat, ValuesScreen)
         await chat.type("lar 3")
         await chat.wait_until(lambda: shown(chat) == ["Large 3"])
-        assert "Enter chooses · Esc clears the filter; Esc again closes the list" in chat.screen
+        assert "Enter choose  Esc clear the filter" in chat.screen
         await chat.pilot.press("escape")
         await chat.wait_until(lambda: len(shown(chat)) == 6)
-        await chat.wait_until(lambda: "Enter chooses · Esc closes" in chat.screen)
+        await chat.wait_until(lambda: "Enter choose  Esc close" in chat.screen)
         assert chat.app.screen is screen
         await chat.pilot.press("escape")
         await wait_closed(chat)
         assert setting(chat, "model") == "small"
+
+
+async def test_the_footer_shows_the_keys_of_the_screen_on_top_and_ctrl_z_works_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspended: list[str] = []
+    monkeypatch.setattr(
+        App, "action_suspend_process", lambda app: suspended.append(type(app.screen).__name__)
+    )
+    session_keys = "Ctrl+R rename", "Ctrl+F fork", "Ctrl+X delete", "Ctrl+A archive", "Ctrl+E export"
+    keys = {
+        "f1": ("Esc close", "PgUp PgDn scroll"),
+        "f2": ("Enter continue", "Esc close", *session_keys),
+        "f3": ("Enter choose", "Esc close"),
+        "f9": ("Enter change", "Esc close"),
+        "f12": ("Esc close", "Tab scroll the message", "Ctrl+End follow", "F8 copy"),
+        "alt+d": ("Enter go there", "Ctrl+X close the tab"),
+        "alt+v": ("x revert", "c comment", "m commit", "Esc close", "1 2 3 turn, session, all", "Tab file"),
+        "ctrl+p": ("Enter run", "Esc close"),
+    }
+    async with running_chat(tmp_path, KEEPER, size=(80, 24)) as chat:
+        await chat.wait_ready()
+        for key, expected in keys.items():
+            await chat.wait_until(lambda: "/ commands" in chat.screen)
+            await chat.pilot.press(key)
+            await chat.wait_until(lambda expected=expected: all(text in chat.screen for text in expected))
+            assert "/ commands  @ files" not in chat.screen
+            await chat.pilot.press("ctrl+z")
+            await chat.wait_until(lambda: len(suspended) == 1)
+            assert suspended.pop() != "MainScreen"
+            await chat.pilot.press("escape")
+            await wait_closed(chat)
 
 
 async def test_a_refusal_of_the_agent_is_one_line_without_escape_sequences(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from rich.table import Table
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from accord.tui.key_footer import ScreenFooter
 from accord.tui.theme import palette_of, set_border
 
 if TYPE_CHECKING:
@@ -223,6 +225,14 @@ GLOBAL_KEYS: Final = (
 _KEY_COLUMN_WIDTH: Final = 26
 
 
+class CommandMenu(CommandPalette):
+    """All commands by name, with their keys in the footer."""
+
+    def compose(self) -> "ComposeResult":
+        yield from super().compose()
+        yield ScreenFooter(lambda: (("Enter", "run"), ("Esc", "close"), ("↑ ↓", "select")))
+
+
 class HelpScreen(ModalScreen[None]):
     """Lists all keys."""
 
@@ -231,7 +241,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen > VerticalScroll {
         width: 108; max-width: 96%; height: auto; max-height: 90%; padding: 1 2;
         background: $surface; border: round $primary; border-title-color: $primary;
-        border-subtitle-color: $text-muted; scrollbar-size-vertical: 1;
+        scrollbar-size-vertical: 1;
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -245,8 +255,9 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> "ComposeResult":
         with VerticalScroll() as page:
-            set_border(page, title="Keys", subtitle="PgUp PgDn scroll · Esc closes")
+            set_border(page, title="Keys")
             yield Static(id="keys", markup=False)
+        yield ScreenFooter(lambda: (("Esc", "close"), ("PgUp PgDn", "scroll")))
 
     def on_mount(self) -> None:
         palette = palette_of(self)

@@ -251,8 +251,8 @@ class ChatApp(App[int]):
         await super().on_event(event)
 
     async def action_do(self, name: str) -> None:
-        """Run an action by its name. Only `quit` works on top of other screens."""
-        if name != "quit":
+        """Run an action by its name. Only `quit` and `suspend` work on top of other screens."""
+        if name not in ("quit", "suspend"):
             self._require_main_screen()
         action = next(action for action in ACTIONS if action.name == name)
         result = action.run(self)
@@ -298,6 +298,12 @@ class ChatApp(App[int]):
         """Leave the key to another screen if one is on top."""
         if len(self.screen_stack) > 1:
             raise SkipAction
+
+    def action_command_palette(self) -> None:
+        from accord.tui.actions import CommandMenu
+
+        if not isinstance(self.screen, CommandMenu):
+            self.push_screen(CommandMenu(id="--command-palette"))
 
     def action_help(self) -> None:
         from accord.tui.actions import HelpScreen

@@ -4,7 +4,7 @@ Imported on first use.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from accord.tui.sessions_screen import open_session, start_options
 
 if TYPE_CHECKING:
     from accord.tui.chat_app import ChatApp
+    from accord.tui.key_footer import KeyHint
     from accord.tui.session_view import SessionView
 
 _UPDATE_SECONDS: Final = 1.0
@@ -51,8 +52,8 @@ class Elsewhere(NamedTuple):
 class DashboardScreen(ListScreen):
     """Lists the open tabs with their sub-agents, then the running sessions of other programs and clients."""
 
-    ENTER_HINT: ClassVar[str] = "Enter goes there"
-    KEYS_HINT: ClassVar[str] = "Ctrl+X closes the tab · Esc closes"
+    ENTER_HINT: ClassVar[str] = "go there"
+    KEYS: ClassVar[Sequence["KeyHint"]] = (("Ctrl+X", "close the tab"),)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+x,delete", "close_tab", "Close", show=False, priority=True)
     ]

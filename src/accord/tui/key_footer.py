@@ -14,47 +14,56 @@ from textual.widget import Widget
 from accord.tui.theme import palette_of
 
 if TYPE_CHECKING:
+    from textual.geometry import Size
+
     from accord.tui.session_view import SessionView
 
 KeyHint: TypeAlias = tuple[str, str]
 """A key and what it does now. The most important ones are first."""
 _GAP = "  "
-_BORDER_WIDTH = 6
-"""Columns of a border that its text cannot use."""
 
 
 class KeyFooter(Widget):
-    """Shows as many keys as fit, the most important ones first."""
+    """Shows as many keys as fit into one line, the most important ones first."""
 
     DEFAULT_CSS: ClassVar[str] = "KeyFooter { height: 1; padding: 0 2; }"
 
-    def __init__(self, hints: Callable[[], Sequence[KeyHint]]) -> None:
-        super().__init__()
+    def __init__(self, hints: Callable[[], Sequence[KeyHint]], *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._hints = hints
 
     def render(self) -> Text:
         palette = palette_of(self)
-        line = Text(no_wrap=True, overflow="crop")
-        for key, meaning in fitting_hints(self._hints(), self.content_size.width):
-            line.append(_GAP if line else "").append(key, palette.strong).append(f" {meaning}", palette.muted)
-        return line
+        lines: list[Text] = []
+        for line in hint_lines(self._hints(), self.content_size.width)[: max(self.content_size.height, 1)]:
+            pieces = (Text.assemble((key, palette.strong), (f" {does}", palette.muted)) for key, does in line)
+            lines.append(Text(_GAP).join(pieces))
+        return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
-def fitting_hints(hints: Iterable[KeyHint], width: int, gap: int = 2) -> list[KeyHint]:
-    """The first hints that fit into a line."""
-    fitting: list[KeyHint] = []
+class ScreenFooter(KeyFooter):
+    """The keys of a screen on top of the session, at the bottom of the terminal; in up to three lines."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    ScreenFooter { dock: bottom; height: auto; max-height: 3; background: $background; }
+    """
+
+    def get_content_height(self, container: "Size", viewport: "Size", width: int) -> int:
+        return max(len(hint_lines(self._hints(), width)), 1)
+
+
+def hint_lines(hints: Iterable[KeyHint], width: int) -> list[list[KeyHint]]:
+    """The hints in lines of this width."""
+    lines: list[list[KeyHint]] = []
+    room = -1
     for key, meaning in hints:
-        width -= cell_len(key) + 1 + cell_len(meaning) + (gap if fitting else 0)
-        if width < 0:
-            break
-        fitting.append((key, meaning))
-    return fitting
-
-
-def border_hint(hints: Iterable[KeyHint], width: int) -> str:
-    """The first hints that fit into the border of a frame of this width."""
-    fitting = fitting_hints(hints, width - _BORDER_WIDTH, gap=3)
-    return " · ".join(f"{key} {meaning}" for key, meaning in fitting)
+        needed = cell_len(key) + 1 + cell_len(meaning)
+        if needed > room:
+            lines.append([])
+            room = width
+        lines[-1].append((key, meaning))
+        room -= needed + len(_GAP)
+    return lines
 
 
 def key_name(key: str) -> str:

@@ -20,6 +20,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from accord.safe_text import clean_line, one_line
+from accord.tui.key_footer import ScreenFooter
 from accord.tui.ordered_keys import run_own_binding
 from accord.tui.parts.part import strip_of
 from accord.tui.theme import palette_of, set_border
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from accord.tui.key_footer import KeyHint
     from accord.tui.theme import Palette
 
 
@@ -250,10 +252,6 @@ def row_line(row: ListRow, width: int, palette: "Palette", selected: bool) -> Te
     return line.append(" " * max(gap, 1)).append_text(right) if right else line
 
 
-_FRAME_COLUMNS: Final = 6
-"""Columns of the border of a frame that its text cannot use."""
-
-
 class LineInput(Input):
     """One line of text."""
 
@@ -269,7 +267,7 @@ class ListScreen(ModalScreen[Any]):
     ListScreen { align: center middle; }
     ListScreen > #frame {
         width: 90%; max-width: 120; height: 80%; max-height: 40; padding: 0 1; background: $surface;
-        border: round $primary; border-title-color: $primary; border-subtitle-color: $text-muted;
+        border: round $primary; border-title-color: $primary;
     }
     ListScreen #filter { height: 1; border: none; padding: 0 1; margin: 0 0 1 0; background: $surface; }
     ListScreen #filter:focus { border: none; }
@@ -284,8 +282,10 @@ class ListScreen(ModalScreen[Any]):
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("pagedown", "page(1)", "Page down", show=False),
     ]
-    ENTER_HINT: ClassVar[str] = "Enter chooses"
-    KEYS_HINT: ClassVar[str] = "Esc closes"
+    ENTER_HINT: ClassVar[str] = "choose"
+    """What Enter does, for the footer."""
+    KEYS: ClassVar[Sequence["KeyHint"]] = ()
+    """Further keys, for the footer."""
 
     def __init__(
         self,
@@ -308,11 +308,15 @@ class ListScreen(ModalScreen[Any]):
             yield self.filter_input
             yield self.list
             yield self.message
+        yield ScreenFooter(self._key_hints)
 
     def on_mount(self) -> None:
         self.filter_input.focus()
-        self._show_hint()
         self.show_rows(at_current=True)
+
+    def _key_hints(self) -> "Sequence[KeyHint]":
+        escape = ("Esc", "clear the filter") if self.filter_input.value else ("Esc", "close")
+        return ("Enter", self.ENTER_HINT), escape, *self.KEYS, ("↑ ↓", "select")
 
     # -- rows --
 
@@ -337,21 +341,8 @@ class ListScreen(ModalScreen[Any]):
     def _filter(self, event: Input.Changed) -> None:
         event.stop()
         self.show_message("")
-        self._show_hint()
+        self.query_one(ScreenFooter).refresh(layout=True)
         self.show_rows()
-
-    def _show_hint(self) -> None:
-        filter_hint = "Esc clears the filter; Esc again closes the list"
-        keys_hint = filter_hint if self.filter_input.value else self.KEYS_HINT
-        parts = [self.ENTER_HINT, *keys_hint.split(" · ")]
-        frame = self.query_one("#frame", Vertical)
-        room = frame.outer_size.width - _FRAME_COLUMNS
-        while len(parts) > 2 and cell_len(" · ".join(parts)) > room > 0:
-            del parts[-2]  # the last one says how to close the list
-        set_border(frame, subtitle=" · ".join(parts))
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._show_hint)
 
     def show_message(self, text: str, *, bad: bool = False) -> None:
         """Show a line below the list."""
@@ -402,7 +393,7 @@ class TextInputScreen(ModalScreen[None]):
     TextInputScreen { align: center middle; }
     TextInputScreen > Vertical {
         width: 90%; max-width: 100; height: auto; padding: 0 1; background: $surface; border: round $primary;
-        border-title-color: $primary; border-subtitle-color: $text-muted;
+        border-title-color: $primary;
     }
     TextInputScreen Input { border: none; height: 1; padding: 0 1; background: $surface; }
     TextInputScreen Input:focus { border: none; }
@@ -419,9 +410,10 @@ class TextInputScreen(ModalScreen[None]):
 
     def compose(self) -> "ComposeResult":
         with Vertical() as frame:
-            set_border(frame, title=self._title, subtitle="Enter confirms · Esc closes")
+            set_border(frame, title=self._title)
             yield self.text_input
             yield self.message
+        yield ScreenFooter(lambda: (("Enter", "confirm"), ("Esc", "close")))
 
     def on_mount(self) -> None:
         self.text_input.focus()

@@ -139,7 +139,7 @@ class ValuesScreen(SettingScreen):
 class OptionsScreen(SettingScreen):
     """All options with their values. Enter toggles a boolean, or opens the values of a select."""
 
-    ENTER_HINT: ClassVar[str] = "Enter changes"
+    ENTER_HINT: ClassVar[str] = "change"
 
     def __init__(self, session: "ClientSession") -> None:
         super().__init__(session, "Agent options", _option_rows(session))
@@ -187,7 +187,7 @@ def _current_label(picker: "Picker") -> str:
 class SettingsScreen(ListScreen):
     """The settings of the user. A choice applies immediately and is written to the file."""
 
-    ENTER_HINT: ClassVar[str] = "Enter changes"
+    ENTER_HINT: ClassVar[str] = "change"
 
     def __init__(self, settings: ChatSettings) -> None:
         super().__init__("Settings", _setting_rows(settings))

@@ -29,7 +29,7 @@ from accord.frontend.review import (
 from accord.safe_text import clean_line
 from accord.text_width import count_text
 from accord.tui.chat_types import Draft
-from accord.tui.key_footer import border_hint
+from accord.tui.key_footer import KeyHint, ScreenFooter
 from accord.tui.list_screen import ListRows, TextInputScreen
 from accord.tui.parts.diff_part import marked_pair
 from accord.tui.theme import palette_of, set_border
@@ -141,7 +141,7 @@ class ReviewScreen(ModalScreen[None]):
     ReviewScreen { background: $background; }
     ReviewScreen > Vertical {
         height: 100%; padding: 0 1; background: $surface; border: round $primary;
-        border-title-color: $primary; border-subtitle-color: $text-muted;
+        border-title-color: $primary;
     }
     ReviewScreen #message { height: auto; max-height: 3; padding: 0 1; }
     """
@@ -180,6 +180,7 @@ class ReviewScreen(ModalScreen[None]):
         with Vertical(id="frame"):
             yield self.rows
             yield self.message
+        yield ScreenFooter(self._key_hints)
 
     def on_mount(self) -> None:
         self._load(self._first_scope)
@@ -228,12 +229,12 @@ class ReviewScreen(ModalScreen[None]):
         added, removed = (sum(getattr(file, name) for file in self._files) for name in ("added", "removed"))
         files = count_text(len(self._files), "file")
         title = f"{_SCOPES[self._scope]}: {files}, +{added} −{removed}"
-        keys = _KEYS
-        if comments := self._service.comments:
-            keys = (("s", f"send {count_text(len(comments), 'comment')}"), *keys)
-        set_border(
-            self.query_one("#frame", Vertical), title=title, subtitle=border_hint(keys, self.size.width)
-        )
+        set_border(self.query_one("#frame", Vertical), title=title)
+        self.query_one(ScreenFooter).refresh(layout=True)
+
+    def _key_hints(self) -> Sequence[KeyHint]:
+        comments = len(self._service.comments)
+        return (("s", f"send {count_text(comments, 'comment')}"), *_KEYS) if comments else _KEYS
 
     def _hunk_rows(self, hunk: Hunk) -> list[Row]:
         rows: list[Row] = []

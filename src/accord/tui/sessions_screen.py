@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from accord.frontend.agent_config.project_trust import TrustCallback
     from accord.frontend.session_search import SearchHit
     from accord.tui.chat_app import ChatApp
+    from accord.tui.key_footer import KeyHint
     from accord.tui.session_view import SessionView
 
 
@@ -308,9 +309,14 @@ class SessionsScreen(ListScreen):
     Those of this folder come first. The search also finds what was said in a session.
     """
 
-    ENTER_HINT: ClassVar[str] = "Enter continues"
-    KEYS_HINT: ClassVar[str] = (
-        "Ctrl+R rename · +F fork · +X delete · +A archive · +E export · +L all agents · Esc"
+    ENTER_HINT: ClassVar[str] = "continue"
+    KEYS: ClassVar[Sequence["KeyHint"]] = (
+        ("Ctrl+R", "rename"),
+        ("Ctrl+F", "fork"),
+        ("Ctrl+X", "delete"),
+        ("Ctrl+A", "archive"),
+        ("Ctrl+E", "export"),
+        ("Ctrl+L", "all agents"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+f", "fork", "Fork", show=False, priority=True),

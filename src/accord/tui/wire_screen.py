@@ -24,6 +24,7 @@ from accord.trace.step_summary import (
     format_size,
     summarize_step,
 )
+from accord.tui.key_footer import ScreenFooter
 from accord.tui.list_screen import LineInput, ListRows
 from accord.tui.parts.part import highlight
 from accord.tui.theme import app_of, palette_of
@@ -40,6 +41,14 @@ if TYPE_CHECKING:
 MAX_SHOWN_LENGTH: Final = 60_000
 """Characters of one message that are shown."""
 _SUMMARY_WIDTH: Final = 76
+_KEYS: Final = (
+    ("Esc", "close"),
+    ("↑ ↓", "select"),
+    ("Tab", "scroll the message"),
+    ("Ctrl+End", "follow"),
+    ("F8", "copy"),
+)
+"""The keys, the most important ones first."""
 _KIND_LABELS: Final = {
     "noise": "not JSON",
     "cut": "too long",
@@ -187,7 +196,6 @@ class WireScreen(Screen[None]):
     WireScreen FrameRows { height: 1fr; background: $background; }
     WireScreen #whole { height: 1fr; border-top: solid $panel; padding: 0 1; }
     WireScreen #both.beside > #whole { border-top: none; border-left: solid $panel; width: 45%; }
-    WireScreen #foot { height: 1; padding: 0 2; color: $text-muted; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f12", "leave", "Close", show=False),
@@ -222,11 +230,7 @@ class WireScreen(Screen[None]):
             yield self.list
             with VerticalScroll(id="whole"):
                 yield self._message_text
-        yield Static(
-            "↑ ↓ select · Tab scrolls the message · Ctrl+End follows · F8 copies · Esc closes",
-            id="foot",
-            markup=False,
-        )
+        yield ScreenFooter(lambda: _KEYS)
 
     def on_mount(self) -> None:
         self.filter_input.focus()
