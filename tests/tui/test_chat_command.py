@@ -8,6 +8,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
+from time import monotonic
 
 import pytest
 from tests.cli.agent_process import environment
@@ -42,7 +44,10 @@ class Tmux:
 
     def wait_for_text(self, *texts: str) -> str:
         """Wait until all of these texts are on the screen."""
+        end = monotonic() + PATIENCE
         while not all(text in (shown := self.screen()) for text in texts):
+            readable, _, _ = select([self._written], [], [], max(end - monotonic(), 0))
+            assert readable, f"{texts} are not shown:\n{shown}"
             os.read(self._written, 1 << 20)
         return shown
 

@@ -214,7 +214,9 @@ async def test_a_long_prompt_and_a_list_of_commands_keep_their_place_on_a_small_
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)])
 def test_the_first_screen_on_a_terminal(tmp_path: Path, home: Path, size: tuple[int, int]) -> None:
     with terminal(tmp_path, home, size, ACCORD_MODEL="") as tmux:
-        tmux.wait_for_text("! no model key yet", "Sign in", "Take the tour", "Explain this project", "ready")
+        tmux.wait_for_text(
+            "! no model key yet", "Enter the key", "Take the tour", "Explain this project", "ready"
+        )
         tmux.wait_for_text("Agents · Ctrl+N lists all")
         tmux.type("Tab")
         tmux.wait_for_text("▸")
