@@ -197,9 +197,8 @@ class AgentSession:
 
         Only version 2 has this; other clients are sent nothing.
         """
-        items = [
-            {"kind": "terminal" if hasattr(item, "command") else "tool_call", "id": item.id} for item in work
-        ]
+        kinds = {item.id: "terminal" if hasattr(item, "command") else "tool_call" for item in work}
+        items = [{"kind": kind, "id": id} for id, kind in kinds.items()]
         self._core.peer.report_event(self.id, "state_changed", {"state": "", "background": items})
         await self.drain()
 

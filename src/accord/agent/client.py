@@ -48,14 +48,12 @@ class Client:
     @property
     def can_read_files(self) -> bool:
         """Whether `read_text_file` works."""
-        fs = self._peer.capabilities.fs
-        return bool(fs) and fs.read_text_file is True
+        return bool(fs := self.capabilities.fs) and fs.read_text_file is True
 
     @property
     def can_write_files(self) -> bool:
         """Whether `write_text_file` works."""
-        fs = self.capabilities.fs
-        return bool(fs) and fs.write_text_file is True
+        return bool(fs := self.capabilities.fs) and fs.write_text_file is True
 
     @property
     def can_run_terminals(self) -> bool:
@@ -97,6 +95,11 @@ class Client:
     def shows_compaction(self) -> bool:
         """Whether the client shows compactions of the context."""
         return bool((session := self.capabilities.session) and session.compaction)
+
+    @property
+    def shows_agent_terminals(self) -> bool:
+        """Whether the client shows terminals of the agent. Only version 2 has them."""
+        return self._peer.takes_events
 
     @property
     def shows_several_plans(self) -> bool:

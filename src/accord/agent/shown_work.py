@@ -6,14 +6,17 @@ Imported on first use.
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from accord.errors import InvalidParams, UsageError
+from accord.schema.content import ToolCallChange
 from accord.session.terminal_state import MAX_OUTPUT
 
 if TYPE_CHECKING:
     from accord.agent.agent_session import AgentSessionCore
     from accord.agent.builtin_methods import BuiltinMethods
+
+SendChange: TypeAlias = Callable[[ToolCallChange], None]
 
 
 class AgentTerminal:
@@ -84,6 +87,35 @@ class AgentTerminal:
         core = self._core
         core.peer.report_event(core.session.id, "terminal_changed", {"terminalId": self.id, **members})
         await core.session.drain()
+
+
+def set_cancel(core: "AgentSessionCore", tool_call_id: str, cancel: Callable[[], object]) -> None:
+    """Let the user stop a tool call alone."""
+    core.cancels[tool_call_id] = cancel
+    _report_call(core, tool_call_id, cancellable=True)
+
+
+def end_call(
+    core: "AgentSessionCore", change: ToolCallChange, send: SendChange, *, cancelled: bool
+) -> SendChange:
+    """Report that a tool call cannot be stopped anymore. Return the function that sends its last change.
+
+    A canceled call is logged as failed, which is the word of version 1.
+    """
+
+    def send_cancelled(change: ToolCallChange) -> None:
+        if core.session.on_update is not None:
+            core.session.on_update(change)
+        _report_call(core, change.tool_call_id, mark="cancelled")
+
+    if core.cancels.pop(change.tool_call_id, None) is not None:
+        _report_call(core, change.tool_call_id, cancellable=False)
+    return send_cancelled if cancelled else send
+
+
+def _report_call(core: "AgentSessionCore", tool_call_id: str, **members: object) -> None:
+    members["patch"] = {"toolCallId": tool_call_id}
+    core.peer.report_event(core.session.id, "tool_call_changed", members)
 
 
 async def cancel_item(methods: "BuiltinMethods", name: str, params: Any) -> dict[str, Any]:

@@ -153,7 +153,7 @@ class ToolCallScope:
         if not self.open:
             return
         if isinstance(error, asyncio.CancelledError):
-            self._end("failed", None)
+            self._end("failed", None, cancelled=True)
         elif error is not None:
             self._end("failed", str(error) or type(error).__name__)
         elif self._rejected:
@@ -163,12 +163,12 @@ class ToolCallScope:
                 self._turn.change_call(ToolCallChange(self.id, status="in_progress"))
             self._end("completed", None)
 
-    def _end(self, status: ToolCallStatus, reason: str | None) -> None:
+    def _end(self, status: ToolCallStatus, reason: str | None, *, cancelled: bool = False) -> None:
         self.status = status
         change = ToolCallChange(self.id, status=status)
         if reason is not None:
             change.content = [*self._content, Content(TextContent(str(reason)))]
-        self._turn.end_call(change)
+        self._turn.end_call(change, cancelled=cancelled)
 
     # -- content --
 

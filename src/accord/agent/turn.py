@@ -429,23 +429,24 @@ class TurnCore:
 
     def set_cancel(self, tool_call_id: str, cancel: Callable[[], object]) -> None:
         """Let the user stop a tool call alone."""
-        self._session_core.cancels[tool_call_id] = cancel
-        self._report_cancellable(tool_call_id, True)
+        if self.peer.takes_events:
+            from accord.agent.shown_work import set_cancel
 
-    def _report_cancellable(self, tool_call_id: str, cancellable: bool) -> None:
-        members = {"patch": {"toolCallId": tool_call_id}, "cancellable": cancellable}
-        self.peer.report_event(self.session.id, "tool_call_changed", members)
+            set_cancel(self._session_core, tool_call_id, cancel)
 
     def change_call(self, change: ToolCallChange) -> None:
         if self.check_writable():
             self._session_core.push(change)
 
-    def end_call(self, change: ToolCallChange) -> None:
+    def end_call(self, change: ToolCallChange, *, cancelled: bool = False) -> None:
         """Send the last change of a tool call, unless the end of the turn has closed it."""
-        if self._session_core.cancels.pop(change.tool_call_id, None) is not None:
-            self._report_cancellable(change.tool_call_id, False)
+        send = self.change_call
+        if self.peer.takes_events:
+            from accord.agent.shown_work import end_call
+
+            send = end_call(self._session_core, change, send, cancelled=cancelled)
         if self._open_calls.pop(change.tool_call_id, None) is not None:
-            self.change_call(change)
+            send(change)
 
     async def ask_permission(
         self, tool_call: ToolCallUpdate, options: Sequence[PermissionOption] | None, timeout: float | None
@@ -552,9 +553,8 @@ class TurnTask:
         if error is not None and not (self._core.cancelled or isinstance(error, RpcError)):
             LOG.error("the turn of session %s failed", self.turn.session.id, exc_info=error)
         if self._core.cancelled:
-            return PromptResponse(
-                "cancelled", usage=UNSET if error is not None else _usage(handler_task.result())
-            )
+            usage = UNSET if error is not None else _usage(handler_task.result())
+            return PromptResponse("cancelled", usage=usage)
         if error is not None:
             raise error
         return _response(handler_task.result())
@@ -602,11 +602,8 @@ def _usage(result: HandlerResult) -> Any:
 
 
 def _response(result: HandlerResult) -> PromptResponse:
-    response = (
-        result
-        if isinstance(result, PromptResponse)
-        else PromptResponse("end_turn" if result is None else result)
-    )
+    given = isinstance(result, PromptResponse)
+    response = result if given else PromptResponse("end_turn" if result is None else result)
     if not isinstance(response.stop_reason, str) or response.stop_reason not in _STOP_REASONS:
         problem = f"a prompt handler returned {response.stop_reason!r}"[:200]
         problem += f"; use None or one of {', '.join(_STOP_REASONS)}"

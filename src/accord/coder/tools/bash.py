@@ -21,7 +21,7 @@ from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
 from accord.coder.tools.client_terminals import TerminalLaunch
-from accord.coder.tools.shell_jobs import CommandLaunch, LocalCommand
+from accord.coder.tools.shell_jobs import CommandLaunch, LocalCommand, ShownCommand
 from accord.coder.tools.tool import (
     CallSubject,
     PreparedCall,
@@ -176,8 +176,10 @@ def _prepare_launch(
     argv = [_shell(context), "-c", line]
     if context.sandbox is not None and not arguments.outside_sandbox:
         confined = context.sandbox.wrap(argv, env=own_env, cwd=folder.real)
-        return CommandLaunch(confined.argv, confined.env, confined.cwd, confined=True)
-    return CommandLaunch(argv, {**context.environment, **own_env}, folder.real)
+        launch = CommandLaunch(confined.argv, confined.env, confined.cwd, confined=True)
+    else:
+        launch = CommandLaunch(argv, {**context.environment, **own_env}, folder.real)
+    return replace(launch, line=arguments.command, folder=folder.path)
 
 
 def _shell(context: ToolContext) -> str:
@@ -261,12 +263,16 @@ async def _run_in_background(
         context.limits.output_chars,
         context.clock,
         on_end=None if before is None else lambda: _note_unreported(context, before),
+        display=context.display,
     )
-    return text_outcome(
+    outcome = text_outcome(
         f"Running in the background as {job.id}. See its output, wait for it or stop it with the job tool.",
         raw={"job": job.id},
         shown=f"Running in the background as {job.id}.",
     )
+    if job.shown is None:
+        return outcome
+    return replace(outcome, content=(Terminal(job.shown.terminal.id), *(outcome.content or ())))
 
 
 async def _run_locally(
@@ -277,7 +283,10 @@ async def _run_locally(
 
     def add(text: str) -> None:
         output.add(text)
-        changed.set()
+        if shown is None:
+            changed.set()
+        else:
+            shown.add(text)
 
     async def show() -> None:
         while True:
@@ -286,27 +295,45 @@ async def _run_locally(
             await report(ToolProgress(content=(code_block(output.text()),)))
             await context.clock.sleep(context.limits.report_seconds)
 
-    async with LocalCommand(launch, add, context.clock) as command:
-        update_task = asyncio.ensure_future(show())
-        exit_task = asyncio.ensure_future(command.wait())
-        try:
-            in_time = await within(context.clock, seconds, exit_task)
-            if not in_time:
-                await command.kill()
-            status = command.status or ExitStatus()
-        finally:
-            for task in (update_task, exit_task):
-                task.cancel()
-            await asyncio.gather(update_task, exit_task, return_exceptions=True)
-    stopped_after = None if in_time else seconds
-    text = output.text(_TRUNCATION_ADVICE)
-    shown_output = _output_with_status(output.text(), status, stopped_after)
-    return ToolOutcome(
+    local = LocalCommand(launch, add, context.clock)
+    display, limit = context.display, context.limits.output_chars
+    shown = None
+    if display is not None:
+        shown = ShownCommand(display, launch, local.kill, limit, context.clock)
+    async with contextlib.AsyncExitStack() as stack:
+        async with local as command:
+            if shown is not None:
+                await stack.enter_async_context(shown)
+                await report(ToolProgress(content=(Terminal(shown.terminal.id),)))
+            update_task = asyncio.ensure_future(show())
+            exit_task = asyncio.ensure_future(command.wait())
+            try:
+                in_time = await within(context.clock, seconds, exit_task)
+                if not in_time:
+                    await command.kill()
+                status = command.status or ExitStatus()
+            finally:
+                for task in (update_task, exit_task):
+                    task.cancel()
+                await asyncio.gather(update_task, exit_task, return_exceptions=True)
+        if shown is not None:
+            await shown.end(status)
+    return _local_outcome(output, status, None if in_time else seconds, shown)
+
+
+def _local_outcome(
+    output: CommandOutput, status: ExitStatus, stopped_after: float | None, shown: ShownCommand | None
+) -> ToolOutcome:
+    text, timed_out = output.text(_TRUNCATION_ADVICE), stopped_after is not None
+    content = code_block(_output_with_status(output.text(), status, stopped_after))
+    outcome = ToolOutcome(
         (TextPart(_output_with_status(text, status, stopped_after, _TIMEOUT_ADVICE)),),
-        (code_block(shown_output),),
-        _raw_output(text, status, timed_out=not in_time, truncated=not output.complete),
-        failed=not in_time or status.exit_code != 0,
+        (content if shown is None else Terminal(shown.terminal.id),),
+        _raw_output(text, status, timed_out=timed_out, truncated=not output.complete),
+        failed=timed_out or status.exit_code != 0,
     )
+    cancelled = shown is not None and shown.cancelled
+    return with_notes(outcome, ["the user canceled this command"] if cancelled else [])
 
 
 async def _run_in_client(

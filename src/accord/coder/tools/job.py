@@ -83,7 +83,8 @@ def _state(job: BackgroundJob) -> str:
     status = job.status
     if status is None:
         return "is still running"
-    return f"was ended by {status.signal}" if status.signal else f"ended with exit code {status.exit_code}"
+    end = f"was ended by {status.signal}" if status.signal else f"ended with exit code {status.exit_code}"
+    return f"{end}; the user canceled it" if job.shown is not None and job.shown.cancelled else end
 
 
 JOB: Final = BuiltInTool("job", "execute", "read-only", JobArguments, prepare)

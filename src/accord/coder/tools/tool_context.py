@@ -5,7 +5,7 @@ Each session has one `ToolContext`. A sub-agent gets a copy with its own `read_f
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -23,6 +23,7 @@ from accord.frontend.web_client import WebAccess
 from accord.schema.updates import PlanEntry
 
 if TYPE_CHECKING:
+    from accord.agent.shown_work import AgentTerminal
     from accord.coder.tools.search_services import SearchService
     from accord.coder.turn.background_agents import BackgroundAgents
     from accord.policy.sandbox.steering_watch import SteeringWatch
@@ -91,6 +92,20 @@ class OpenTerminal(Protocol):
         cwd: str | None = None,
         output_byte_limit: int | None = None,
     ) -> ClientTerminal: ...
+
+
+class CommandDisplay(Protocol):
+    """Shows commands of the agent. `AgentSession` implements it."""
+
+    def show_terminal(
+        self, command: str, *, cwd: str | None = None, cancel: Callable[[], object] | None = None
+    ) -> "AgentTerminal":
+        """Return an async context manager that shows a command. `cancel` is called when the user stops it."""
+        ...
+
+    async def show_background(self, work: "Iterable[AgentTerminal]") -> None:
+        """Show which commands run in the background."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +182,8 @@ class ToolContext:
     """Opens a terminal of the client, if it has terminals."""
     terminals: ClientTerminals = field(default_factory=ClientTerminals)
     """Runs commands in those terminals."""
+    display: CommandDisplay | None = None
+    """Shows the commands of this machine, if the client shows terminals of the agent."""
     may_show: Callable[[str], bool] = _is_not_secret
     """Returns whether a search may show a file: it holds no secrets, and the policy allows reading it."""
     host_path: Callable[[str], str] = str

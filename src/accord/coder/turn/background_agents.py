@@ -115,7 +115,7 @@ class BackgroundAgents:
     async def _run(self, agent: BackgroundAgent, task: Delegation, run: RunTask) -> None:
         try:
             async with self._turn.tool_call(
-                f"{agent.id}: {task.title}", kind="execute", name="agent"
+                f"{agent.id}: {task.title}", kind="execute", name="agent", cancel=agent.stop
             ) as call:
                 await call.start()
 

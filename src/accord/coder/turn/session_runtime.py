@@ -407,6 +407,7 @@ class SessionRuntime:
             sees_images=model.sees_images,
             terminal=turn.terminal if client.can_run_terminals else None,
             terminals=self.terminals,
+            display=session.agent_session if client.shows_agent_terminals else None,
             may_show=self.gate.may_show,
             host_path=self.sandbox.host_path,
             web=WebAccess(allowed=config.web.allowed),

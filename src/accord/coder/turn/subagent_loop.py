@@ -8,7 +8,7 @@ belongs to its parent.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,7 @@ from accord.coder.tools.tool_context import Delegation, ToolContext
 from accord.coder.turn.agent_loop import AgentLoop
 from accord.coder.turn.background_agents import BackgroundAgents
 from accord.coder.turn.subagent_steps import StepState, SubagentStep, SubagentSteps, report_steps
+from accord.coder.turn.tool_runner import StoppableTask
 from accord.errors import InternalError
 from accord.schema.client_requests import PermissionOption
 from accord.schema.content import (
@@ -65,14 +66,21 @@ class SubagentCall:
     """
 
     def __init__(
-        self, turn: Turn, child: Subagent, steps: SubagentSteps, call: ToolCall, sender: str
+        self,
+        turn: Turn,
+        child: Subagent,
+        steps: SubagentSteps,
+        call: ToolCall,
+        sender: str,
+        cancel: Callable[[], object] | None = None,
     ) -> None:
-        """`sender` begins the titles that the session shows."""
+        """`sender` begins the titles that the session shows; `cancel` is for a user who stops the call."""
         self._turn = turn
         self._child = child
         self._steps = steps
         self._call = call
         self._sender = sender
+        self._cancel = cancel
         self._status: ToolCallStatus = "pending"
         self._entered = False
         self._step: SubagentStep | None = None
@@ -191,6 +199,7 @@ class SubagentCall:
                 name=call.name or None,
                 locations=call.locations or (),
                 raw_input=call.raw_input,
+                cancel=self._cancel,
             )
             await self._scope.__aenter__()
             if self._content:
@@ -268,6 +277,7 @@ class SubagentOutput:
         name: str | None = None,
         locations: Iterable[Location] = (),
         raw_input: Any = UNSET,
+        cancel: Callable[[], object] | None = None,
     ) -> SubagentCall:
         """Start a tool call."""
         self._message_kind = None
@@ -281,7 +291,7 @@ class SubagentOutput:
             raw_input=raw_input,
             name=UNSET if name is None else name,
         )
-        return SubagentCall(self._turn, self._child, self._steps, call, self._sender)
+        return SubagentCall(self._turn, self._child, self._steps, call, self._sender, cancel)
 
     async def _send(self, kind: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
         if not self._child.shown:
@@ -355,7 +365,7 @@ class TaskDelegate:
             model = await runtime.definitions.model(agent, await runtime.model(), model)
         rules = [SUBAGENT_RULES, *((agent.instructions(),) if agent is not None else ())]
         steps = SubagentSteps()
-        stoppable = _StoppableLoop()
+        stoppable: StoppableTask[StopReason] = StoppableTask()
         child = self._turn.subagent(task.title, cancel=stoppable.stop)
         await child.add_message(task.prompt)
         context = replace(
@@ -389,7 +399,7 @@ class TaskDelegate:
         )
         reporter = asyncio.ensure_future(report_steps(steps, report, context))
         try:
-            reason = await stoppable.run(_recorded(loop, agent, runtime.session.id))
+            reason = await stoppable.run(_recorded(loop, agent, runtime.session.id)) or "cancelled"
         except ModelError as error:
             await child.set_failed(InternalError(str(error)))
             return _outcome(loop, steps, context, "error", f"The sub-agent stopped: {error}")
@@ -407,32 +417,6 @@ class TaskDelegate:
             await asyncio.gather(reporter, return_exceptions=True)
         await child.set_idle(reason)
         return _outcome(loop, steps, context, reason, _STOP_MESSAGES.get(reason, ""))
-
-
-class _StoppableLoop:
-    """Runs the loop as a separate task, so that a client can stop it without stopping the turn."""
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[StopReason] | None = None
-
-    def stop(self) -> None:
-        """Stop the sub-agent; does nothing if it has ended."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def run(self, loop: Coroutine[Any, Any, StopReason]) -> StopReason:
-        """Run to the end.
-
-        Raises what the loop raises, and CancelledError only if the turn itself is cancelled.
-        """
-        self._task = task = asyncio.create_task(loop)
-        try:
-            await asyncio.wait((task,))
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        return "cancelled" if task.cancelled() else task.result()
 
 
 def _sender(task: Delegation) -> str:

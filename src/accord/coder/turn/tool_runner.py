@@ -9,10 +9,10 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -84,6 +84,7 @@ class TurnOutput(Protocol):
         name: str | None = None,
         locations: Iterable[Location] = (),
         raw_input: Any = ...,
+        cancel: Callable[[], object] | None = None,
     ) -> ToolCallOutput: ...
 
 
@@ -183,6 +184,8 @@ def _digest(value: Any) -> bytes:
 
 
 CANCELLED: Final = "Cancelled by the user before it was done. It may have had effects."
+_CALL_CANCELLED: Final = "The user canceled this call; it was not run."
+_RUN_CANCELLED: Final = "The user canceled this call before it was done. It may have had effects."
 PARALLEL_LIMIT: Final = 8
 _DESCRIPTION_CHARS: Final = 500
 """How much of a tool's description a span has."""
@@ -203,6 +206,47 @@ class _PreparedUse(NamedTuple):
     use: ToolUse
     tool: Tool
     call: PreparedCall
+
+
+@dataclass(slots=True)
+class _ShownUse:
+    use: ToolUse
+    tool: Tool
+    call: PreparedCall
+    output: ToolCallOutput
+    begun: bool = False
+    """Whether it may have had effects."""
+
+
+_T = TypeVar("_T")
+
+
+class StoppableTask(Generic[_T]):
+    """Runs a coroutine in a task of its own, so that it can be stopped without stopping the turn."""
+
+    def __init__(self) -> None:
+        self.stopped: bool = False
+        self._task: asyncio.Task[_T] | None = None
+
+    def stop(self) -> None:
+        """Stop it, once: a second cancellation would disturb its cleanup. Does nothing if it has ended."""
+        if self._task is not None and not self._task.done() and not self.stopped:
+            self.stopped = True
+            self._task.cancel()
+
+    async def run(self, work: Coroutine[Any, Any, _T]) -> _T | None:
+        """Return the result; None if it was stopped.
+
+        Raises what the work raises. Canceling this cancels the work and waits for its end.
+        """
+        self._task = task = asyncio.create_task(work)
+        try:
+            await asyncio.wait((task,))
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        return None if task.cancelled() and self.stopped else task.result()
 
 
 class ToolRunner:
@@ -397,13 +441,24 @@ class ToolRunner:
             if verdict.ask_reason:
                 call = replace(call, subject=replace(call.subject, ask_reason=verdict.ask_reason))
             hook_context = verdict.context
+        stoppable: StoppableTask[ToolResult] = StoppableTask()
         call_output = output.tool_call(
             call.title,
             kind=tool.kind,
             name=tool.name,
             locations=call.locations,
             raw_input=dict(call.arguments) or _raw_input(use),
+            cancel=stoppable.stop,
         )
+        shown = _ShownUse(use, tool, call, call_output)
+        result = await stoppable.run(self._run_shown(shown, hook_context))
+        if result is None:
+            return result_message(use, _RUN_CANCELLED if shown.begun else _CALL_CANCELLED, failed=True)
+        return result
+
+    async def _run_shown(self, shown: "_ShownUse", hook_context: str) -> ToolResult:
+        """Ask for permission and run the call."""
+        use, tool, call, call_output = shown.use, shown.tool, shown.call, shown.output
         async with call_output:
             ask = _permission_asker(call_output, tool, call, self._hooks)
             ruling = await self._gate.ruling(tool, call, ask)
@@ -413,6 +468,7 @@ class ToolRunner:
             await call_output.start()
             if self._before_run is not None:
                 await self._before_run(tool, call)
+            shown.begun = True
             began = time.monotonic()
             outcome = await self._outcome(tool, call, _progress_reporter(call_output))
             seconds = time.monotonic() - began
