@@ -167,3 +167,15 @@ async def test_background_commands_are_listed_until_they_end(harness: AgentHarne
         assert (await turns.client.until_idle())[-1]["background"] == []
     assert "begun" in model.prompts[-1]
     assert "the user canceled it" in model.prompts[-1]
+
+
+async def test_closing_the_session_ends_background_commands_and_says_so(harness: AgentHarness) -> None:
+    model = ScriptedModel([use("bash", command=ENDLESS, background=True)])
+    async with turns_of(harness, model) as turns:
+        turns.client.prompt(turns.session)
+        await turns.client.until_idle()
+        assert await turns.client.call("session/close", sessionId=turns.session) == {}
+        [begun, ended] = turns.updates("terminal_update")
+        assert ended["terminalId"] == begun["terminalId"]
+        assert ended["exitStatus"]["signal"]
+        assert turns.updates("state_update")[-1]["background"] == []
