@@ -88,6 +88,17 @@ async def test_a_cancel_that_comes_together_with_the_answer_is_not_lost(
             assert asking[-1].cancelled() or not asking[-1].cancelling()
 
 
+async def test_after_a_flush_the_server_knows_a_subscription(server: RunningServer) -> None:
+    async with connected(server.settings()) as connection, connected(server.settings()) as other:
+        for number in range(100):
+            subject, received = f"t.flush{number}", asyncio.Event()
+            await other.subscribe(subject, lambda _, received=received: received.set())
+            await other.flush()
+            with pytest.raises(NatsUnavailable, match="no NATS server answered"):
+                await connection.request(subject, seconds=0.001)
+            await asyncio.wait_for(received.wait(), PATIENCE)
+
+
 async def test_a_request_that_no_server_answers_is_unknown(server: RunningServer) -> None:
     async with connected(server.settings()) as connection:
         with pytest.raises(NatsUnavailable, match=r"no NATS server serves t\.nobody"):

@@ -14,7 +14,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
-from nats.aio.client import Client
+from nats.aio.client import DEFAULT_FLUSH_TIMEOUT, Client
 from nats.aio.msg import Msg
 from nats.errors import (
     AuthorizationError,
@@ -118,6 +118,10 @@ class _NatsClient(Client):
         if self._requires_tls and not self.is_encrypted:
             raise _NotEncrypted("the server does not use TLS")
         return super()._connect_command()
+
+    async def flush(self, timeout: int = DEFAULT_FLUSH_TIMEOUT) -> None:
+        await self._flush_pending(force_flush=True)  # the library's PING overtakes what is not yet written
+        await super().flush(timeout)
 
 
 class NatsConnection:
