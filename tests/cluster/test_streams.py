@@ -89,6 +89,24 @@ async def test_missing_replicas_and_storage_are_one_clear_line(server: RunningSe
             await prepare_streams(jetstream, settings)
 
 
+async def test_servers_that_start_at_the_same_time_are_waited_for(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with jetstream_of(server.settings()) as jetstream:
+        api, refusals = jetstream.api, [NatsRefused("no suitable peers", 10005)]
+
+        async def two_servers_are_missing(call: str, *more: Any) -> bytes:
+            if call.startswith("STREAM.CREATE") and refusals:
+                raise refusals.pop()
+            return await api(call, *more)
+
+        monkeypatch.setattr(jetstream, "api", two_servers_are_missing)
+        await prepare_streams(jetstream, jetstream.connection.settings)
+        refusals = [NatsRefused("no suitable peers", 10005)] * 9
+        with pytest.raises(UsageError, match="need 1 NATS servers with JetStream, and there are fewer"):
+            await prepare_streams(jetstream, server.settings(), seconds=0.01)
+
+
 async def test_a_stream_without_a_limit_is_reported(server: RunningServer) -> None:
     settings = server.settings()
     name = f"{settings.prefix.upper()}_LOG_00"

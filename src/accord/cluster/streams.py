@@ -285,14 +285,26 @@ async def _prepare(jetstream: JetStream, wanted: dict[str, Any], seconds: float)
 
 async def _create(jetstream: JetStream, wanted: dict[str, Any], seconds: float) -> list[str]:
     name, replicas = wanted["name"], wanted["num_replicas"]
+
+    async def create() -> None:
+        try:
+            await jetstream.api(f"STREAM.CREATE.{name}", wanted)
+        except NatsRefused as error:
+            if error.code == _NO_PEERS:
+                raise _MissingPeers(str(error)) from None
+            raise
+
+    too_few = UsageError(
+        f"the streams need {replicas} NATS servers with JetStream, and there are fewer; start them, "
+        'or set "replicas": 1 in the cluster settings to accept that a lost disk loses sessions'
+    )
     try:
-        await with_retries(lambda: jetstream.api(f"STREAM.CREATE.{name}", wanted), jetstream, seconds=seconds)
+        await with_retries(create, jetstream, seconds=seconds)
+    except _MissingPeers:
+        raise too_few from None
     except NatsRefused as error:
-        if error.code in (_NOT_CLUSTERED, _NO_PEERS):
-            raise UsageError(
-                f"the streams need {replicas} NATS servers with JetStream, and there are fewer; start them, "
-                'or set "replicas": 1 in the cluster settings to accept that a lost disk loses sessions'
-            ) from None
+        if error.code == _NOT_CLUSTERED:
+            raise too_few from None
         if error.code in _NO_STORAGE:
             raise UsageError(
                 f"stream {name} with max_bytes {wanted['max_bytes']} does not fit into the storage of the "
@@ -300,6 +312,10 @@ async def _create(jetstream: JetStream, wanted: dict[str, Any], seconds: float) 
             ) from None
         raise
     return []
+
+
+class _MissingPeers(NatsUnavailable):
+    """The other servers are not known to this one; they may be about to start."""
 
 
 def check_stream(wanted: dict[str, Any], found: dict[str, Any]) -> list[StreamFinding]:
