@@ -4,6 +4,8 @@ import random
 import re
 import socket
 import subprocess
+import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -105,9 +107,14 @@ def nats_server(
     config = folder / "test.conf"
     config.write_text(_CONFIG % (more, folder, sync, f", domain: {domain}" if domain else ""))
     process = subprocess.Popen(
-        [find_program(), "-c", str(config)], stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
+        [find_program(), "-c", str(config)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stderr is not None
+    reading: threading.Thread | None = None
     try:
         urls: dict[str, str] = {}
         output = ""
@@ -118,6 +125,9 @@ def nats_server(
             if "Server is ready" in line:
                 break
         assert "client connections" in urls, output
+        # A full pipe would stop the server, and all tests that wait for it.
+        reading = threading.Thread(target=deque, args=(process.stderr, 0), daemon=True)
+        reading.start()
         yield RunningServer(
             process,
             f"nats://{urls['client connections']}",
@@ -127,6 +137,8 @@ def nats_server(
     finally:
         process.kill()
         process.wait()
+        if reading is not None:
+            reading.join()
         process.stderr.close()
 
 
@@ -161,8 +173,9 @@ class NatsCluster:
         )
         self._processes[name] = subprocess.Popen(
             [find_program(), "-c", str(folder / "test.conf")],
-            stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
 
     def stop(self, name: str) -> None:

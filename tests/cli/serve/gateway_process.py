@@ -103,6 +103,8 @@ def running_gateway(home: Path, *words: str, **more: str) -> Generator[GatewayPr
         try:
             yield GatewayProcess(running, home)
         finally:
+            if hasattr(signal, "SIGCONT"):
+                running.send_signal(signal.SIGCONT)  # a test that failed may have left it stopped
             running.terminate()
             try:
                 running.wait(PATIENCE)
