@@ -31,7 +31,7 @@ async def _nobody_is_gone(node: str, incarnation: str) -> bool:
 async def test_nothing_is_lost_while_servers_are_lost(tmp_path: Path) -> None:
     with nats_cluster(tmp_path) as cluster:
         settings = cluster.settings()
-        async with asyncio.timeout(PATIENCE * 3), jetstream_of(settings) as jetstream:
+        async with asyncio.timeout(PATIENCE), jetstream_of(settings) as jetstream:
             streams = await prepare_streams(jetstream, settings, seconds=PATIENCE)
             report = await read_report(jetstream, settings)
             assert {stream.replicas for stream in report.streams} == {3}

@@ -128,7 +128,9 @@ class BreakableProxy:
         """Cut all connections and wait until no task runs."""
         self._cut_after = None
         self.cut()
-        while self._tasks:
+        for task in self._tasks:
+            task.cancel()  # one that has just connected has no writer yet that could be cut
+        if self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
 
