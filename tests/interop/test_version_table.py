@@ -111,6 +111,7 @@ def front(request: pytest.FixtureRequest, folder: Path) -> Generator[tuple[Gatew
         prefix = server.settings().prefix
         settings: dict[str, Any] = {"prefix": prefix, "replicas": 1, "shards": 1, "logBytes": 50_000_000}
         settings["monitors"] = [server.monitor]
+        settings["times"] = {"renew": 1, "deadline": PATIENCE, "lease": PATIENCE * 2}  # for a busy machine
         (home / "config").mkdir(parents=True)
         (home / "config" / "serve.json").write_text(json.dumps({"cluster": settings}))
         cluster = f"--cluster={server.url}"
