@@ -186,8 +186,21 @@ async def test_the_tour_shows_a_plan_a_change_and_an_undo_without_a_key(folder: 
         await chat.wait_ready()
         await chat.pilot.press("enter")
         await chat.wait_for_dialog()
+        assert "asks to edit" in chat.screen
+        assert "file greeting.py" not in chat.screen, "the title and the change name it"
+        await chat.pilot.press("e")
+        await chat.wait_for_text("Say what to do instead")
+        await chat.wait_ready()
+        assert chat.view.prompt.editor.text == ""  # the user writes it
+        await chat.send("replace Helo with Hello in greeting.py")
+        await chat.wait_for_dialog()
+        chat.view.prompt.editor.write("mine")
         await chat.pilot.press("a")
-        await chat.wait_for_text("3 of 4")
+        await chat.wait_for_text("3 of 4", "Your text stays in the prompt")
+        assert chat.view.prompt.editor.text == "mine"
+        chat.view.prompt.clear()
+        await chat.pilot.press("alt+s")
+        await chat.wait_until(lambda: chat.view.prompt.editor.text == "/undo")
         assert "Hello" in (project / "greeting.py").read_text()
         await chat.wait_ready()
         await chat.pilot.press("enter")

@@ -169,8 +169,9 @@ def request_details(request: PermissionRequest, action: ActionRequest) -> Iterat
         yield from command_lines(command, requested_folder(request), request.session)
     if action.url is not None:
         yield f"address {action.url}"
-    diff_paths = {diff.path for diff in shown_diffs(request)}
-    yield from (f"file {path}" for path in map(str, action.paths) if path not in diff_paths)
+    cwd = request.session.cwd
+    diff_paths = {os.path.join(cwd, diff.path) for diff in shown_diffs(request)}
+    yield from (f"file {path}" for path in action.paths if os.path.join(cwd, path) not in diff_paths)
 
 
 def tool_call_targets(call: ToolCallUpdate | ToolCallState) -> tuple[str | None, tuple[str, ...]]:

@@ -90,6 +90,7 @@ class SessionView(Vertical):
             lambda: max(self.prompt.outer_size.height, 3),
         )
         self.tour: Tour | None = None
+        self._was_ended = False
         self._ticks = 0
         self._branch_turns = 0  # the number of turns when the branch was looked up
         self._footer = KeyFooter(lambda: hints_of(self))
@@ -135,6 +136,8 @@ class SessionView(Vertical):
         chat_module: Any = await asyncio.to_thread(import_module, "accord.tui.chat_session")
         dialogs_module: Any = await asyncio.to_thread(import_module, "accord.tui.question_dialogs")
         await asyncio.to_thread(import_module, "accord.tui.transcript.transcript_follower")
+        if self._was_ended:
+            return
         exempt_from_gc()
         chat_session = chat_module.ChatSession(
             self.start, self.display_adapter, dialogs_module.DialogHandler(self), self.queue, self.clock
@@ -190,6 +193,7 @@ class SessionView(Vertical):
 
     async def aclose(self) -> None:
         """End the agent and the user's shell commands."""
+        self._was_ended = True
         await self._shell.aclose()
         if self.chat_session is not None:
             await self.chat_session.aclose()
@@ -451,6 +455,8 @@ class SessionView(Vertical):
 
     def say_instead(self) -> None:
         """Let the user write what the agent should do instead of what was rejected."""
+        if self.tour is not None:
+            self.tour.rejected()
         self.prompt.set_hint("say what to do instead")
         self.prompt.editor.focus()
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from accord.frontend.known_agents import BUILT_IN
-from accord.tui.chat_types import ChatStart
+from accord.tui.chat_types import ChatStart, Draft
+from accord.tui.key_footer import key_of
 
 if TYPE_CHECKING:
     from accord.frontend.agent_config import ConfiguredAgent
@@ -48,6 +49,9 @@ _BEGIN: Final = (
     "The tour: two minutes, without a key. A script plays the model; the agent, its questions and the files "
     "are real, in a folder that is removed at the end."
 )
+_INSTEAD: Final = (
+    f"Say what to do instead: the script knows `replace Helo with Hi in {_FILE}`. Then the tour goes on."
+)
 _END: Final = "That was the tour. Alt+W closes it; `accord tour` shows more in a terminal."
 
 
@@ -58,6 +62,7 @@ class Tour:
         self._folder = folder
         self._next = 0
         self._turns = 0
+        self._user_says_next = False
 
     def begin(self, view: "SessionView") -> None:
         """Show the first step."""
@@ -65,10 +70,18 @@ class Tour:
         self._step(view)
 
     def turn_ended(self, view: "SessionView") -> None:
-        """Show the next step after a turn."""
+        """Show the next step after a turn; after a rejection with `e`, once the user has said what to do."""
         if view.turns > self._turns:
             self._turns = view.turns
-            self._step(view)
+            if self._user_says_next:
+                self._user_says_next = False
+                view.note(_INSTEAD)
+            else:
+                self._step(view)
+
+    def rejected(self) -> None:
+        """Leave the prompt to the user, who says what to do instead."""
+        self._user_says_next = True
 
     def rewound(self, view: "SessionView") -> None:
         """Show the next step after an undo."""
@@ -85,9 +98,19 @@ class Tour:
             step = STEPS[self._next]
             view.note(step.text)
             if step.prompt:
-                view.prompt.set_hint("")  # of a rejection with `e`: the script takes no other instructions
-                view.prompt.editor.write(step.prompt)
+                view.after_keys(lambda: _offer(view, step.prompt))
         self._next += 1
+
+
+def _offer(view: "SessionView", prompt: str) -> None:
+    """Write the next prompt of the tour; put it aside while the user is writing something else."""
+    if view.prompt.draft:
+        view.stash.append(Draft(prompt))
+        view.note(
+            f"Your text stays in the prompt. In an empty one, {key_of(view, 'stash')} shows that of the tour."
+        )
+    else:
+        view.prompt.editor.write(prompt)
 
 
 async def open_tour(app: "ChatApp") -> None:

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from accord.safe_text import clean_line, one_line
+from accord.tui.parts.part import wrap_words
 from accord.tui.theme import palette_of
 
 if TYPE_CHECKING:
@@ -157,19 +158,15 @@ class WelcomePanel(Widget, can_focus=True):
         """The agent with its model and key, and what is missing."""
         key, status = self.facts.key, self._status
         head = Text(clean_line(status.agent), palette.strong)
-        if key is not None and key.problem and not key.model:
-            head.append(" · ", palette.faint).append(f"! {one_line(key.problem, width)}", palette.warn)
-        else:
-            model = one_line(clean_line(status.model or (key.model if key is not None else "")), 60)
-            head.append(" · " if model else "", palette.faint).append(model, palette.text)
+        problem = Text(f"! {one_line(key.problem)}" if key is not None and key.problem else "", palette.warn)
+        if problem and key is not None and not key.model and head.cell_len + 3 + problem.cell_len <= width:
+            return [head.append(" · ", palette.faint).append_text(problem)]
+        model = one_line(clean_line(status.model or (key.model if key is not None else "")), 60)
+        head.append(" · " if model else "", palette.faint).append(model, palette.text)
         if key is not None and key.key and not key.problem:
             head.append(" · ", palette.faint).append(f"key: {one_line(key.key, 60)}", palette.good)
         head.truncate(width, overflow="ellipsis")
-        if key is None or not key.problem or not key.model:
-            return [head]
-        problem = Text(f"! {one_line(key.problem, width)}", palette.warn)
-        problem.truncate(width, overflow="ellipsis")
-        return [head, problem]
+        return [head, *wrap_words(problem, width)] if problem else [head]
 
     def _sections(self) -> Sequence[tuple[str, Sequence[WelcomeRow]]]:
         facts = self.facts
