@@ -173,6 +173,16 @@ async def test_without_npm_the_list_says_what_to_install(
         assert len(chat.app.views) == 1
 
 
+async def test_a_long_reason_why_the_model_cannot_be_used_wraps(folder: Path) -> None:
+    reason = (
+        "anthropic: cannot reach the provider; " + "check the network, " * 6 + "the proxy and the address"
+    )
+    for model in ("anthropic:claude", ""):
+        async with running_chat(folder, **own_agent(KeyState(model, problem=reason))) as chat:
+            await shown(chat, "! anthropic: cannot reach the provider", "Take the tour")
+            assert reason in " ".join(chat.screen.split())
+
+
 @pytest.mark.timeout(180)
 async def test_the_tour_shows_a_plan_a_change_and_an_undo_without_a_key(folder: Path) -> None:
     async with running_chat(folder, **own_agent(KeyState(problem="no model key yet"))) as chat:
