@@ -79,6 +79,8 @@ async def test_the_list_shows_title_folder_time_and_agent(file: Path) -> None:
         await chat.wait_until(lambda: "keeper · 2026-03-01" in chat.screen)
         assert f"Write docs  …{str(file.parent / 'away')[-35:]}" in chat.screen
         assert "\x1b" not in chat.screen
+        await chat.type("zzz")
+        await chat.wait_until(lambda: "No matches" in chat.screen)
 
 
 async def test_a_session_is_found_and_resumed_in_a_tab(file: Path) -> None:

@@ -298,7 +298,8 @@ class ListScreen(ModalScreen[Any]):
         super().__init__()
         self.all_rows: Sequence[ListRow] = rows
         self._title = title
-        self.list: ListRows = ListRows(empty_text=empty_text)
+        self._empty_text = empty_text
+        self.list: ListRows = ListRows()
         self.filter_input: LineInput = LineInput(placeholder=placeholder, id="filter", compact=True)
         self.message: Static = Static(id="message", markup=False)
 
@@ -335,6 +336,7 @@ class ListScreen(ModalScreen[Any]):
             ):
                 index = number
                 break
+        self.list.empty_text = "No matches" if self.filter_input.value else self._empty_text
         self.list.show(matches, index)
 
     @on(Input.Changed, "#filter")
