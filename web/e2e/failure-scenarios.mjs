@@ -218,6 +218,7 @@ export const FAILURE_SCENARIOS = {
     await tab.page.getByRole("menuitem", { name: "Delete this session" }).click();
     await tab.page.getByRole("button", { name: "Delete", exact: true }).click();
     await reader.page.getByText("Session not found").waitFor();
+    await tab.page.waitForURL((url) => !url.hash.startsWith("#/session/"));
     await tab.page.goBack();
     await tab.page.getByText("Session not found").waitFor();
     // Signing out clears the session storage.
