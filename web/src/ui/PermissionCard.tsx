@@ -3,7 +3,7 @@
  * what it should do instead.
  */
 import type * as acp from "@agentclientprotocol/sdk";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import {
@@ -194,7 +194,8 @@ interface OptionMenuProps {
 /** The other answers. Arrow keys move, Esc closes and returns to the button. */
 function OptionMenu({ options, indexes, enabled, onChoose, onClose }: OptionMenuProps) {
   const menu = useRef<HTMLDivElement>(null);
-  useEffect(() => menu.current?.querySelector("button")?.focus(), []);
+  // Before the menu is painted: a key right after it belongs to the menu.
+  useLayoutEffect(() => menu.current?.querySelector("button")?.focus(), []);
   const close = () => {
     const opener = menu.current?.previousElementSibling?.querySelector<HTMLElement>("[aria-haspopup]");
     onClose();
@@ -245,7 +246,7 @@ interface InsteadFormProps {
 function InsteadForm({ enabled, onSend, onBack }: InsteadFormProps) {
   const [text, setText] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const back = () => {
     field.current?.closest<HTMLElement>("[data-request]")?.focus();
     onBack();

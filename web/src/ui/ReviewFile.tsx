@@ -1,5 +1,5 @@
 /** One changed file of the review with its hunks, and the comments on its lines. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
 import { hunkRows, type Review } from "../state/review.ts";
 import type { DiffRow } from "../text/diff.ts";
@@ -154,7 +154,7 @@ interface CommentFormProps {
 function CommentForm({ line, text: initial, onSave, onCancel }: CommentFormProps) {
   const [text, setText] = useState(initial);
   const field = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   return (
     <form
       class="comment"
