@@ -55,7 +55,9 @@ class Parser(argparse.ArgumentParser):
             more = {"action": "append", "default": [], **more}
         self.add_argument(*names, help=help, **more)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
+    def parse_known_args(  # type: ignore[override]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
         """Parse as the base class, but take no following word as an optional value."""
         words = [f"{word}=" if word in self._optional else word for word in args]
         return super().parse_known_args(words, namespace)

@@ -65,25 +65,16 @@ async def record(
             with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                 loop.call_soon_threadsafe(event.set)
 
+    def start_copy(sender: Sender, source: int, target: int, done: asyncio.Event | None) -> PipeCopy:
+        on_data, at_end = partial(sink.add_bytes, sender), partial(on_end, sender, done)
+        copy = PipeCopy(source, target, on_data=on_data, on_end=at_end, close_target=sender != "stderr")
+        copy.start()
+        return copy
+
     with forwarded_signals(tree, interrupted.set):
-        PipeCopy(
-            stdin, our_in, on_data=partial(sink.add_bytes, "client"), on_end=partial(on_end, "client", None)
-        ).start()
-        output = PipeCopy(
-            our_out,
-            stdout,
-            on_data=partial(sink.add_bytes, "agent"),
-            on_end=partial(on_end, "agent", stdout_done),
-        )
-        errors = PipeCopy(
-            our_err,
-            stderr,
-            on_data=partial(sink.add_bytes, "stderr"),
-            on_end=partial(on_end, "stderr", stderr_done),
-            close_target=False,
-        )
-        output.start()
-        errors.start()
+        start_copy("client", stdin, our_in, None)
+        output = start_copy("agent", our_out, stdout, stdout_done)
+        errors = start_copy("stderr", our_err, stderr, stderr_done)
         exit = await tree.wait()
         output.finish()
         errors.finish()

@@ -80,36 +80,27 @@ class Palette:
         background = color("background", "#121212" if dark else "#f5f5f5")
         text = color("foreground", "#e0e0e0" if dark else "#1f1f1f")
         accent = color("primary", "#4aa8ff" if dark else "#0060c0")
-        good, bad, warn = (
-            color("success", "#4ebf71"),
-            color("error", "#e06c75"),
-            color("warning", "#e5c07b"),
-        )
+        good, bad = color("success", "#4ebf71"), color("error", "#e06c75")
+        warn = color("warning", "#e5c07b")
         prompt = color("secondary", accent)
         code_share, prompt_share = (0.0, 0.0) if colors is ColorSystem.STANDARD else (0.05, 0.13)
-        plain = (
-            background,
-            color("surface", background),
-            color("panel", background),
-            _blend(text, background, code_share),
-            _blend(prompt, background, prompt_share),
-        )
+        code_color = _blend(text, background, code_share)
+        prompt_color = _blend(prompt, background, prompt_share)
+        surface, panel = color("surface", background), color("panel", background)
         # With 16 colors, a shade of a background is another color: only the signs tell lines apart.
         shares = (0.0, 0.0) if colors is ColorSystem.STANDARD else (_DIFF_LINE_SHARE, _DIFF_WORD_SHARE)
         changed = tuple(_blend(color, background, share) for share in shares for color in (good, bad))
-        backgrounds = (*plain, *changed)
+        backgrounds = (background, surface, panel, code_color, prompt_color, *changed)
 
         def readable(value: str) -> str:
             return readable_color(value, backgrounds, dark=dark, colors=colors)
 
-        text, accent, prompt = readable(text), readable(accent), readable(prompt)
+        text, accent, prompt, good, bad, warn = map(readable, (text, accent, prompt, good, bad, warn))
         muted, faint = readable(_blend(text, background, 0.62)), readable(_blend(text, background, 0.36))
         added, removed, added_words, removed_words = changed
-        good, bad, warn = readable(good), readable(bad), readable(warn)
-        code_tokens = {
-            name: Style(color=readable(value))
-            for name, value in (_DARK_CODE_COLORS if dark else _LIGHT_CODE_COLORS).items()
-        }
+        code_colors = _DARK_CODE_COLORS if dark else _LIGHT_CODE_COLORS
+        code_tokens = {name: Style(color=readable(value)) for name, value in code_colors.items()}
+        code_tokens |= {"comment": Style(color=muted, italic=True), "plain": Style(color=text)}
         return cls(
             text=Style(color=text),
             strong=Style(color=text, bold=True),
@@ -121,19 +112,15 @@ class Palette:
             warn=Style(color=warn),
             heading=Style(color=accent, bold=True),
             link=Style(color=accent, underline=True),
-            inline_code=Style(color=code_tokens["string"].color, bgcolor=plain[3]),
-            code_block=Style(bgcolor=plain[3]),
-            prompt=Style(color=text, bgcolor=plain[4]),
-            prompt_bar=Style(color=prompt, bgcolor=plain[4]),
+            inline_code=Style(color=code_tokens["string"].color, bgcolor=code_color),
+            code_block=Style(bgcolor=code_color),
+            prompt=Style(color=text, bgcolor=prompt_color),
+            prompt_bar=Style(color=prompt, bgcolor=prompt_color),
             added=Style(bgcolor=added),
             removed=Style(bgcolor=removed),
             added_words=Style(bgcolor=added_words, bold=True),
             removed_words=Style(bgcolor=removed_words, bold=True),
-            code_tokens={
-                **code_tokens,
-                "comment": Style(color=muted, italic=True),
-                "plain": Style(color=text),
-            },
+            code_tokens=code_tokens,
             diffs=diffs,
         )
 

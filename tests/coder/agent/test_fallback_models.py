@@ -10,7 +10,7 @@ from tests.coder.models.harness import KINDS, NAMES, ask, models, of, request
 from accord.coder.model_history import assistant_message, user_message
 from accord.coder.models import ModelRequest, RequestUsage
 from accord.coder.models.model_name import ModelName
-from accord.coder.models.model_prices import known_by_name
+from accord.coder.models.provider_request import known_by_name
 from accord.coder.user_config import EndpointConfig, Kind, ModelsConfig
 from accord.testing.model_script import ModelAnswer, ModelFault, ModelToolCall, ScriptedUsage
 from accord.testing.model_server import ModelServer, RecordedRequest

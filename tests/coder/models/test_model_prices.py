@@ -4,7 +4,7 @@ import pytest
 
 from accord.coder.models import RequestUsage
 from accord.coder.models.endpoints import DEFAULT_MODELS
-from accord.coder.models.model_prices import KnownModel, cost_of, known_model
+from accord.coder.models.provider_request import KnownModel, cost_of, known_model
 from accord.coder.user_config import ModelFacts
 
 

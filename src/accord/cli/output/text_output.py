@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import UNSET
 
-from accord.cli.output import event_lines, tool_lines
-from accord.cli.output.event_lines import closing_lines, plan_lines
+from accord.cli.output.event_lines import (
+    EVENT_TYPES,
+    EventLines,
+    ToolCallDisplay,
+    closing_lines,
+    plan_lines,
+)
 from accord.cli.output.output_sink import OutputStream, error_text, note_line
 from accord.cli.output.terminal_markdown import TerminalMarkdown
 from accord.cli.output.terminal_screen import (
@@ -206,9 +211,9 @@ class TextOutput:
         self._writer: TextWriter | None = None
         self._message: tuple[str, str | None] = ("", None)  # kind and id of the message being written
         self._held_space = ""  # the start of a message, as long as it is only space
-        self._calls = tool_lines.ToolCallDisplay(style, clock)
+        self._calls = ToolCallDisplay(style, clock)
         self._plans: dict[str, list[str]] = {}
-        self._lines = event_lines.EventLines(style)
+        self._lines = EventLines(style)
         self._handlers: dict[type, Callable[[Any], None]] = {
             AgentMessageChunk: self._message_chunk,
             AgentThoughtChunk: self._thought_chunk,
@@ -221,7 +226,7 @@ class TextOutput:
             TurnStarted: self._turn_started,
             TurnCancelling: self._turn_cancelling,
             TurnEnded: self._turn_ended,
-            **dict.fromkeys(event_lines.EVENT_TYPES, self._show_event_lines),
+            **dict.fromkeys(EVENT_TYPES, self._show_event_lines),
             PermissionAnswered: self._permission_answered,
         }
 

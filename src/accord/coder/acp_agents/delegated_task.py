@@ -17,7 +17,7 @@ from accord.coder.models.model import RequestUsage
 from accord.coder.session.coder_session import CoderSession, UsageTotal
 from accord.coder.tools.tool import Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import Delegation, ToolContext
-from accord.coder.turn.subagent_steps import SubagentStep, SubagentSteps, report_steps
+from accord.coder.turn.subagent_steps import StepState, SubagentStep, SubagentSteps, report_steps
 from accord.errors import AccordError, InternalError, RpcError
 from accord.safe_text import clean_text, one_line
 from accord.schema.content import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from accord.agent.turn import Turn
     from accord.coder.permissions.permission_gate import PermissionGate
 
-_STEP_STATES: Final = {"completed": "done", "failed": "failed"}
+_STEP_STATES: Final[dict[str, StepState]] = {"completed": "done", "failed": "failed"}
 
 
 class DelegatedTask:
@@ -130,7 +130,7 @@ class DelegatedTask:
         if step is None:
             step = self._calls[call.tool_call_id] = self._steps.add_call(call.label, call.locations)
         step.title = one_line(call.label, 150)
-        self._steps.set_state(step, _STEP_STATES.get(call.status, "running"))  # pyright: ignore[reportArgumentType]
+        self._steps.set_state(step, _STEP_STATES.get(call.status, "running"))
 
     def _outcome(
         self, remote: ClientSession, reason: StopReason | str, problem: str, context: ToolContext

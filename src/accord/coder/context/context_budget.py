@@ -145,11 +145,7 @@ class ContextBudget:
         )
         summary_model = await self._runtime.small_model(model) if self._breaker.may_ask_model else None
 
-        def on_event(event: ModelEvent) -> None:
-            if isinstance(event, Retrying):
-                title, reason = retry_notice(event)
-                session.spawn(output.notice(title, reason, severity="warning"))
-
+        on_event = self._retry_notices(output)
         if not is_session:
             result = await compact(inputs, summary_model, on_event=on_event)
         else:
@@ -170,3 +166,13 @@ class ContextBudget:
         if is_session and result.method != "nothing" and not session.agent_session.client.shows_compaction:
             await output.notice("Context compacted", describe_compaction(result))
         return result
+
+    def _retry_notices(self, output: TurnOutput) -> Callable[[ModelEvent], None]:
+        """Show when the request for a summary is repeated."""
+
+        def on_event(event: ModelEvent) -> None:
+            if isinstance(event, Retrying):
+                title, reason = retry_notice(event)
+                self._runtime.session.spawn(output.notice(title, reason, severity="warning"))
+
+        return on_event

@@ -5,6 +5,7 @@ only their name is shown. A skill permits nothing: what it asks the model to do 
 """
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +21,6 @@ from accord.coder.definitions.definition_files import (
 )
 from accord.coder.definitions.definition_folders import skill_folders
 from accord.coder.definitions.front_matter import read_markdown
-from accord.coder.definitions.prompt_arguments import fill_prompt, has_placeholder
 from accord.coder.mcp.server_interface import clean, clean_line
 from accord.coder.model_history import Message
 from accord.coder.permissions.project_files import ProjectFile
@@ -175,3 +175,38 @@ def _lines_within(lines: Sequence[str], max_chars: int) -> Iterator[str]:
             yield f"- and {len(lines) - number} more, which do not fit: the user can name them"
             return
         yield line
+
+
+_PLACEHOLDER: Final = re.compile(r"(?P<escaped>\\)?\$(?:(?P<all>ARGUMENTS\b)|(?P<number>[1-9])(?!\d))")
+
+
+def has_placeholder(prompt: str) -> bool:
+    """Whether the prompt has a place for the typed text."""
+    return any(not match["escaped"] for match in _PLACEHOLDER.finditer(prompt))
+
+
+def fill_prompt(prompt: str, text: str) -> str:
+    """Insert the typed text into a command's prompt. Nothing is ever executed.
+
+    `$ARGUMENTS` is the whole text, `$1` to `$9` are its words; without any of them the text follows the
+    prompt. A backslash before the dollar sign keeps it.
+    """
+    words = _split_arguments(text)
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["escaped"]:
+            return match[0][1:]
+        if match["all"]:
+            return text
+        number = int(match["number"])
+        return words[number - 1] if number <= len(words) else ""
+
+    filled = _PLACEHOLDER.sub(replacement, prompt)
+    return filled if has_placeholder(prompt) or not text else f"{filled}\n\n{text}"
+
+
+def _split_arguments(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()  # an unmatched quote, such as an apostrophe

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from accord.agent.agent_session import Command as OfferedCommand
 from accord.agent.turn import Turn
 from accord.coder.definitions.front_matter import read_markdown
-from accord.coder.definitions.prompt_arguments import fill_prompt, has_placeholder
+from accord.coder.definitions.skills import fill_prompt, has_placeholder
 from accord.coder.mcp.server_interface import clean_line
 from accord.coder.permissions.project_files import (
     ProjectFile,

@@ -282,10 +282,7 @@ class SessionRuntime:
         agent: AgentDefinition | None = None,
         hooks: "SessionHooks | None" = None,
     ) -> AgentLoop:
-        """The loop of a turn or of a sub-agent. A sub-agent has fewer tools, and may be a custom agent.
-
-        `hooks` are those of the sub-agent.
-        """
+        """The loop of a turn, or of a sub-agent with fewer tools and its own `hooks`."""
         session = self.session
         is_session = history is session.history
         budget = self.context_budget if is_session else ContextBudget(self, history)

@@ -309,6 +309,8 @@ SUBAGENT_RULES: Final = (
     "numbers, what you changed, and what you could not do."
 )
 _EXCLUDED_TOOLS: Final = ("agent", "ask_user", "plan", "leave_plan_mode")
+_WITHHELD: Final = dict.fromkeys(("ask_user", "delegate", "background", "set_plan", "leave_plan_mode"))
+"""The members of the context that a sub-agent does not have."""
 _STOP_MESSAGES: Final[dict[StopReason, str]] = {
     "max_turn_requests": (
         "The sub-agent was stopped before it was done: it reached its limit of requests, or repeated itself."
@@ -353,13 +355,9 @@ class TaskDelegate:
         )
 
     async def _run(self, task: Delegation, report: Report) -> ToolOutcome:
-        runtime, agent, model = self._runtime, None, self._model
         if task.agent is not None and task.agent in self._context.external_agents:
-            from accord.coder.acp_agents.delegated_task import DelegatedTask
-
-            pool, name = runtime.definitions.pool(), self._context.external_agents[task.agent]
-            other = DelegatedTask(pool, runtime.session, runtime.gate, self._turn, name)
-            return await other.run(task, report, self._context, self._usage)
+            return await self._run_external(self._context.external_agents[task.agent], task, report)
+        runtime, agent, model = self._runtime, None, self._model
         if task.agent is not None:
             agent = runtime.definitions.subagent(task.agent)
             model = await runtime.definitions.model(agent, await runtime.model(), model)
@@ -368,16 +366,7 @@ class TaskDelegate:
         stoppable: StoppableTask[StopReason] = StoppableTask()
         child = self._turn.subagent(task.title, cancel=stoppable.stop)
         await child.add_message(task.prompt)
-        context = replace(
-            self._context,
-            read_files=ReadFiles(),
-            ask_user=None,
-            delegate=None,
-            background=None,
-            sees_images=model.sees_images,
-            set_plan=None,
-            leave_plan_mode=None,
-        )
+        context = replace(self._context, read_files=ReadFiles(), sees_images=model.sees_images, **_WITHHELD)
         hooks = None
         if runtime.hooks is not None:
             hooks = runtime.hooks.of_subagent(child.id, "" if agent is None else agent.name)
@@ -417,6 +406,14 @@ class TaskDelegate:
             await asyncio.gather(reporter, return_exceptions=True)
         await child.set_idle(reason)
         return _outcome(loop, steps, context, reason, _STOP_MESSAGES.get(reason, ""))
+
+    async def _run_external(self, name: str, task: Delegation, report: Report) -> ToolOutcome:
+        """Run the task at another ACP agent."""
+        from accord.coder.acp_agents.delegated_task import DelegatedTask
+
+        runtime = self._runtime
+        other = DelegatedTask(runtime.definitions.pool(), runtime.session, runtime.gate, self._turn, name)
+        return await other.run(task, report, self._context, self._usage)
 
 
 def _sender(task: Delegation) -> str:

@@ -65,28 +65,7 @@ async def visible_sessions(
             if used_only and not recorded.summary.is_used:
                 unused.add(info.session_id)
         await asyncio.sleep(0)  # let other tasks run
-    try:
-        upstream = await agent.ensure_started()
-        if agent.supports("session/list"):
-            names = gateway.book.names
-            renamed = dict[str, str]() if names is None else names.renamed(agent.name)
-            for info in await with_timeout(_agent_sessions(upstream, cwd), _LIST_TIMEOUT, gateway.clock):
-                info.session_id = renamed.get(info.session_id, info.session_id)
-                logged = sessions.get(info.session_id)
-                unused.discard(info.session_id)
-                if logged is None:
-                    sessions[info.session_id] = info
-                elif (info.updated_at or "") >= (logged.updated_at or ""):
-                    # Keep the folders of the gateway's session, and its title if the agent has none.
-                    info.title = info.title or logged.title or UNSET
-                    info.cwd, info.additional_directories = logged.cwd, logged.additional_directories
-                    sessions[info.session_id] = info
-    except TimeoutError:
-        gateway.log_warning(
-            "cannot list the sessions of %s: no answer to session/list within %g s", agent.name, _LIST_TIMEOUT
-        )
-    except AccordError as error:
-        gateway.log_warning("cannot list the sessions of %s: %s", agent.name, error)
+    unused -= await _add_agent_sessions(client, cwd, sessions)
     for session in gateway.sessions.of(agent):
         if session.id in sessions and session.title:
             sessions[session.id].title = session.title
@@ -103,6 +82,37 @@ async def visible_sessions(
         for id, info in sessions.items()
         if id not in unused and id not in archived and rights.may_see(agent.name, id, _folders(info))
     }
+
+
+async def _add_agent_sessions(
+    client: "GatewayClient", cwd: str | None, sessions: dict[str, SessionInfo]
+) -> set[str]:
+    """Add the sessions that the agent lists, and return their ids. A failure is only logged."""
+    gateway, agent = client.gateway, client.agent
+    listed: set[str] = set()
+    try:
+        upstream = await agent.ensure_started()
+        if agent.supports("session/list"):
+            names = gateway.book.names
+            renamed = dict[str, str]() if names is None else names.renamed(agent.name)
+            for info in await with_timeout(_agent_sessions(upstream, cwd), _LIST_TIMEOUT, gateway.clock):
+                info.session_id = renamed.get(info.session_id, info.session_id)
+                logged = sessions.get(info.session_id)
+                listed.add(info.session_id)
+                if logged is None:
+                    sessions[info.session_id] = info
+                elif (info.updated_at or "") >= (logged.updated_at or ""):
+                    # Keep the folders of the gateway's session, and its title if the agent has none.
+                    info.title = info.title or logged.title or UNSET
+                    info.cwd, info.additional_directories = logged.cwd, logged.additional_directories
+                    sessions[info.session_id] = info
+    except TimeoutError:
+        gateway.log_warning(
+            "cannot list the sessions of %s: no answer to session/list within %g s", agent.name, _LIST_TIMEOUT
+        )
+    except AccordError as error:
+        gateway.log_warning("cannot list the sessions of %s: %s", agent.name, error)
+    return listed
 
 
 async def require_listed(client: "GatewayClient", session_id: str) -> None:
