@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from accord.clock import SYSTEM_CLOCK, Clock, within
 from accord.policy.sandbox.command_environment import without_credentials
@@ -157,23 +157,38 @@ async def run_helper(
     seconds: float,
     limit: int,
     clock: Clock = SYSTEM_CLOCK,
+    on_output: Callable[[BoundedBytes], None] | None = None,
+    new_seconds: "asyncio.Future[float] | None" = None,
 ) -> HelperResult:
     """Run a program to its end, with `data` and a line end on stdin. Raises NeverStarted.
 
-    `limit` bounds the bytes of stdout that are kept. Canceling it ends everything the program started.
+    `limit` bounds the bytes of stdout that are kept; `on_output` gets them whenever there are more. Once
+    `new_seconds` has a result, the program may run for that time from then on. Canceling it ends everything
+    the program started.
     """
     output, errors = BoundedBytes(limit), BoundedBytes(min(limit, 64 * 1024))
-    process = HelperProcess(
-        command, cwd=cwd, env=env, on_output=output.add, on_error_output=errors.add, clock=clock
-    )
+
+    def add(data: bytes) -> None:
+        output.add(data)
+        if on_output is not None:
+            on_output(output)
+
+    process = HelperProcess(command, cwd=cwd, env=env, on_output=add, on_error_output=errors.add, clock=clock)
     async with process:
         process.write(data)
         closing = asyncio.ensure_future(process.close_input())
         waiting = asyncio.ensure_future(process.wait())
+        first = asyncio.ensure_future(_first_of(waiting, new_seconds))
         try:
-            done = await within(clock, seconds, waiting)
-            return HelperResult(waiting.result() if done else None, output, errors)
+            await within(clock, seconds, first)
+            if new_seconds is not None and new_seconds.done():
+                await within(clock, new_seconds.result(), waiting)
+            return HelperResult(waiting.result() if waiting.done() else None, output, errors)
         finally:
-            closing.cancel()
-            waiting.cancel()
-            await asyncio.gather(closing, waiting, return_exceptions=True)
+            for task in (closing, waiting, first):
+                task.cancel()
+            await asyncio.gather(closing, waiting, first, return_exceptions=True)
+
+
+async def _first_of(one: "asyncio.Future[Any]", other: "asyncio.Future[Any] | None") -> None:
+    await asyncio.wait((one,) if other is None else (one, other), return_when=asyncio.FIRST_COMPLETED)

@@ -5,13 +5,14 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
-from tests.agent.agent_client import EVERYTHING
+from tests.agent.agent_client import EVERYTHING, Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, choose, configure, use
 from tests.coder.agent.test_prompts_during_turn import steer
 
+from accord.coder.hooks.background_hooks import MAX_BACKGROUND_HOOKS
 from accord.coder.hooks.format_hook import FORMATTERS, formatter_for
 from accord.coder.hooks.hook_config import HookSet
 from accord.coder.model_history import UserMessage, text_of
@@ -622,3 +623,161 @@ async def test_no_program_of_the_project_runs_outside_the_sandbox(
         await client.turn(await client.new_session(harness.cwd), "go")
     assert "a.py" in told(model)
     assert not ran.exists()
+
+
+# -- in the background ---------------------------------------------------------------------------------------
+
+ASYNC = """print('{"async": true}', flush=True)\n"""
+
+
+def waits_for(gate: Path) -> str:
+    """The code of a hook that goes on once the test writes to this pipe."""
+    return f"open({str(gate)!r}).read()\n"
+
+
+def pipe(harness: AgentHarness, name: str = "gate") -> Path:
+    path = harness.home / name
+    os.mkfifo(path)
+    return path
+
+
+def both_ends(path: Path) -> TextIO:
+    """Open a pipe to read; it also counts as a writer."""
+    return open(os.open(path, os.O_RDWR))
+
+
+async def wait_until_shown(client: Client, text: str) -> None:
+    if text not in json.dumps(client.updates()):
+        await client.raw.until(lambda message: text in json.dumps(message))
+
+
+async def let_go_on(gate: Path) -> None:
+    await asyncio.to_thread(gate.write_text, "")
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+@pytest.mark.parametrize("form", ["output", "async", "asyncRewake"])
+async def test_a_background_hook_decides_nothing_and_tells_the_model_later(
+    harness: AgentHarness, event: str, form: str
+) -> None:
+    gate = pipe(harness)
+    members = {
+        "permissionDecision": "deny",
+        "updatedInput": {"command": "touch other"},
+        "updatedToolOutput": "replaced",
+        "additionalContext": "see log.txt",
+    }
+    late = says(systemMessage="tests failed", hookSpecificOutput=members)
+    code = (ASYNC if form == "output" else "") + waits_for(gate) + late
+    command = {"command": hook(harness, "late", code), **({} if form == "output" else {form: True})}
+    user_hooks(harness, **{event: [{"matcher": "Bash", "hooks": [command]}]})
+    model = ScriptedModel([use("bash", command="echo first > made")])
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "go")
+        assert [file.name for file in harness.project.iterdir()] == ["made"], "the call waited for the hook"
+        assert "tests failed" not in told(model)
+        await let_go_on(gate)
+        await wait_until_shown(client, "tests failed")
+        await client.turn(session, "and now?")
+    assert "[hook] tests failed\\nsee log.txt" in told(model)
+    assert "replaced" not in told(model)
+    assert [file.name for file in harness.project.iterdir()] == ["made"]
+
+
+async def test_a_running_turn_hears_of_a_background_hook(harness: AgentHarness) -> None:
+    gate = pipe(harness)
+    code = waits_for(gate) + "print('2 tests failed', file=sys.stderr); sys.exit(2)"
+    tests = {"command": hook(harness, "tests", code), "asyncRewake": True}
+    user_hooks(harness, PostToolUse=[{"matcher": "Bash", "hooks": [tests]}])
+    ended = asyncio.Event()
+
+    async def work(request: Any) -> Any:
+        await let_go_on(gate)
+        await ended.wait()
+        return [use("list_files")]
+
+    model = ScriptedModel([use("bash", command="true")], work)
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        await wait_until_shown(client, "2 tests failed")
+        ended.set()
+        await client.turn_of(prompt)
+    assert told(model).count("[hook] 2 tests failed") == 1
+
+
+@pytest.mark.parametrize("also", [{"async": True}, {"async": False}, {"async": 1}, {"asyncTimeout": 5}])
+async def test_only_the_request_alone_makes_a_hook_go_on(harness: AgentHarness, also: dict[str, Any]) -> None:
+    user_hooks(harness, PreToolUse=hook(harness, "refuse", says(**also, decision="block", reason="not here")))
+    model = ScriptedModel([use("bash", command="touch made")])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert not (harness.project / "made").exists()
+    assert "not here" in told(model)
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("sys.exit('broken')", "exited with code 1: broken"),
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("time.sleep(600)", "did not end within 0.2 s"),
+        ("print('{' + 'x' * 300_000)", "more than 65,536 bytes"),
+        ("print('{no json')", "invalid JSON"),
+        ("print('no', file=sys.stderr); sys.exit(2)", ": no"),
+    ],
+)
+async def test_a_failing_background_hook_is_shown_in_one_line(
+    harness: AgentHarness, code: str, shown: str
+) -> None:
+    start = """print('{"async": true, "asyncTimeout": 200}', flush=True)\n""" if "sleep" in code else ASYNC
+    user_hooks(harness, PostToolUse=[{"hooks": [{"command": hook(harness, "fails", start + code)}]}])
+    model = ScriptedModel([use("bash", command="true")])
+    async with harness.client(model=model, mode="full-access", capabilities=SHOWS_NOTICES) as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "go")
+        await wait_until_shown(client, shown)
+        await client.turn(session, "more")
+    assert "[hook]" not in told(model)
+
+
+async def test_a_background_hook_outlives_the_turn_and_ends_with_the_session(harness: AgentHarness) -> None:
+    output, seen = pipe(harness), harness.home / "seen"
+    code = ASYNC + (
+        f"output = open({str(output)!r}, 'w')\n"
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '600'], stdout=output)\n"
+        "print('started', file=output, flush=True); child.wait()"
+    )
+    end = hook(harness, "end", ASYNC + f"open({str(seen)!r}, 'w').write(event['hook_event_name'])")
+    last = {"command": end, "async": True}
+    user_hooks(harness, UserPromptSubmit=hook(harness, "starts", code), SessionEnd=[{"hooks": [last]}])
+    async with harness.client(model=ScriptedModel()) as client:
+        session = await client.new_session(harness.cwd)
+        prompt = client.prompt(session)
+        with await asyncio.to_thread(output.open) as lines:
+            assert lines.readline() == "started\n"
+            await client.turn_of(prompt)
+            await client.call("session/close", {"sessionId": session})
+            assert await asyncio.to_thread(lines.read) == "", "ends once the child has ended"
+    assert seen.read_text() == "SessionEnd", "the end of a session waits for its hooks"
+
+
+async def test_no_more_than_twenty_hooks_run_in_the_background(harness: AgentHarness) -> None:
+    gate, log = pipe(harness), pipe(harness, "log")
+    code = f"gate = open({str(gate)!r}); open({str(log)!r}, 'w').write('started\\n'); gate.read()"
+    late = {"command": hook(harness, "late", code), "async": True}
+    user_hooks(harness, PostToolUse=[{"hooks": [late]}])
+    names = [f"{number}.txt" for number in range(MAX_BACKGROUND_HOOKS + 1)]
+    for name in names:
+        (harness.project / name).write_text("x")
+    model = ScriptedModel([use("read_file", path=name) for name in names])
+    async with harness.client(model=model) as client:
+        closed, started = both_ends(gate), both_ends(log)
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        for _ in names:
+            await asyncio.to_thread(started.readline)
+        assert len(model.requests) == 1, "one hook is waited for"
+        started.close()
+        closed.close()  # the hooks go on
+        await client.turn_of(prompt)

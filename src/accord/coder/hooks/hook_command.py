@@ -1,5 +1,6 @@
 """Runs one hook and reads its answer: exit code, stderr, and the JSON on stdout."""
 
+import asyncio
 import hashlib
 import json
 import os
@@ -13,8 +14,8 @@ import msgspec
 
 from accord.clock import Clock
 from accord.coder.bounded_text import truncate
-from accord.coder.helper_process import run_helper
-from accord.coder.hooks.hook_config import Hook
+from accord.coder.helper_process import BoundedBytes, run_helper
+from accord.coder.hooks.hook_config import MAX_SECONDS, Hook
 from accord.coder.mcp.server_interface import clean_result
 from accord.errors import NeverStarted
 from accord.safe_text import one_line
@@ -28,6 +29,8 @@ _EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0, "Subage
 _END_SECONDS: Final = 3.0
 """The longest time for a hook at the end of a session."""
 _BLOCKED: Final = 2
+_MAX_REQUEST_CHARS: Final = 1000
+"""How far `{"async": true}` is looked for."""
 _PROJECT_VARIABLE: Final = re.compile(
     r"\$(?:\{(?:CLAUDE|ACCORD)_PROJECT_DIR\}|(?:CLAUDE|ACCORD)_PROJECT_DIR\b)"
 )
@@ -92,10 +95,63 @@ def changed_script(hook: Hook, path: str, cwd: str) -> HookAnswer:
     return answer
 
 
+class AsyncRequest:
+    """Notices that a hook goes on in the background: `{"async": true}` is the first it prints.
+
+    Hooks of SessionEnd cannot: the session ends what is in the background.
+    """
+
+    def __init__(self, hook: Hook) -> None:
+        self._may_go_on = hook.event != "SessionEnd"
+        self._default_seconds = hook.timeout or _DEFAULT_SECONDS
+        self.seconds: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        """How long the hook may take in the background. Done once it is there."""
+        self.answer_start: int = 0
+        """Where its answer begins in the output, in characters."""
+        self._is_read = False
+        if hook.runs_beside and self._may_go_on:
+            self.seconds.set_result(self._default_seconds)
+
+    def read(self, output: BoundedBytes) -> None:
+        """Look at the output so far."""
+        if self._is_read:
+            return
+        text = output.text[:_MAX_REQUEST_CHARS]
+        start = len(text) - len(text.lstrip())
+        self._is_read = len(text) == _MAX_REQUEST_CHARS or text[start : start + 1] not in ("", "{")
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            return  # the rest may follow
+        self._is_read = True
+        if not isinstance(value, dict):
+            return
+        members = cast(dict[str, Any], value)
+        if members.get("async") is True and members.keys() <= {"async", "asyncTimeout"}:
+            self.answer_start = end
+            if self._may_go_on and not self.seconds.done():
+                self.seconds.set_result(self._seconds(members.get("asyncTimeout")))
+
+    def _seconds(self, milliseconds: object) -> float:
+        if isinstance(milliseconds, int | float) and milliseconds > 0:
+            return min(milliseconds / 1000, MAX_SECONDS)
+        return self._default_seconds
+
+
 async def run_hook(
-    hook: Hook, payload: Mapping[str, Any], *, cwd: str, shell: str, env: Mapping[str, str], clock: Clock
+    hook: Hook,
+    payload: Mapping[str, Any],
+    *,
+    cwd: str,
+    shell: str,
+    env: Mapping[str, str],
+    clock: Clock,
+    request: AsyncRequest,
 ) -> HookAnswer:
-    """Run a hook to its end. Canceling it ends everything it started."""
+    """Run a hook to its end. Canceling it ends everything it started.
+
+    `request` is told of what it prints.
+    """
     command = [shell, "-c", hook.command] if hook.args is None else [hook.command, *hook.args]
     seconds = hook.timeout or _EVENT_SECONDS.get(hook.event, _DEFAULT_SECONDS)
     if hook.event == "SessionEnd":
@@ -106,19 +162,29 @@ async def run_hook(
         data = json.dumps(payload).encode()
     try:
         result = await run_helper(
-            command, data, cwd=cwd, env=env, seconds=seconds, limit=MAX_OUTPUT_BYTES, clock=clock
+            command,
+            data,
+            cwd=cwd,
+            env=env,
+            seconds=seconds,
+            limit=MAX_OUTPUT_BYTES,
+            clock=clock,
+            on_output=request.read,
+            new_seconds=request.seconds,
         )
     except NeverStarted as error:
         return _failure(hook, str(error))
     status, output, errors = result.exit, result.output, result.errors
     if status is None:
+        if request.seconds.done():
+            seconds = request.seconds.result()
         return _failure(hook, f"it did not end within {seconds:g} s")
     if status.code == _BLOCKED:
         text = _clean(errors.text) or f"the hook `{one_line(hook.command, 80)}` blocked it"
         return HookAnswer(block=text)
     if status.code != 0:
         return _failure(hook, f"it {status}", errors.text)
-    return read_output(hook, output.text, truncated=output.truncated)
+    return read_output(hook, output.text[request.answer_start :], truncated=output.truncated)
 
 
 def read_output(hook: Hook, text: str, *, truncated: bool = False) -> HookAnswer:
@@ -191,8 +257,12 @@ def _clean(text: str) -> str:
     return truncate(clean_result(text).strip(), MAX_CONTEXT_CHARS)
 
 
+def hook_title(hook: Hook) -> str:
+    """What the user is shown as the name of a hook."""
+    return f"{hook.event} hook `{one_line(hook.command, 80)}` of {hook.source}"
+
+
 def _failure(hook: Hook, reason: str, errors: str = "") -> HookAnswer:
     tail = one_line(clean_result(errors).strip().rpartition("\n")[2], 200)
-    name = one_line(hook.command, 80)
-    line = f"{hook.event} hook `{name}` of {hook.source}: {reason}" + (f": {tail}" if tail else "")
+    line = f"{hook_title(hook)}: {reason}" + (f": {tail}" if tail else "")
     return HookAnswer(block=line if hook.blocks_on_failure else None, failure=line)

@@ -43,7 +43,8 @@ _CONDITION_KEYS: Final = (
 )
 """The arguments that a condition is compared with."""
 _MAX_HOOKS: Final = 100
-_MAX_SECONDS: Final = 3600.0
+MAX_SECONDS: Final = 3600.0
+"""The longest time for any hook."""
 
 TOOL_NAMES: Final[Mapping[str, str]] = {
     "bash": "Bash",
@@ -82,7 +83,9 @@ class HookHandler(Struct, frozen=True):
     on_failure: Literal["continue", "block"] = msgspec.field(default="continue", name="onFailure")
     """`block`: a hook that fails blocks the action."""
     runs_beside: bool = msgspec.field(default=False, name="async")
-    """Whether it runs beside the session; its answer is ignored."""
+    """Whether it runs in the background; it can decide nothing then."""
+    reports_block: bool = msgspec.field(default=False, name="asyncRewake")
+    """The same, and with exit code 2 its stderr goes to the model."""
     once: bool = False
     """Whether it runs once per session."""
 
@@ -110,6 +113,9 @@ class Hook:
     """A rule such as `Bash(git *)`; other tool calls do not start the hook."""
     blocks_on_failure: bool
     runs_beside: bool
+    """Whether it runs in the background from the beginning."""
+    reports_block: bool
+    """Whether the model gets its stderr when it exits with 2 in the background."""
     once: bool
     source: str
     """The file that names it, for messages."""
@@ -223,10 +229,11 @@ def _hook(event: Event, matcher: str, handler: HookHandler, source: str) -> Hook
         matcher=matcher,
         command=handler.command,
         args=handler.args,
-        timeout=None if handler.timeout is None else min(handler.timeout, _MAX_SECONDS),
+        timeout=None if handler.timeout is None else min(handler.timeout, MAX_SECONDS),
         condition=handler.condition,
         blocks_on_failure=handler.on_failure == "block",
-        runs_beside=handler.runs_beside,
+        runs_beside=handler.runs_beside or handler.reports_block,
+        reports_block=handler.reports_block,
         once=handler.once,
         source=source,
     )

@@ -6,14 +6,15 @@ policy decides on the changed arguments, and an `allow` only means that the hook
 
 import asyncio
 import copy
-import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accord.clock import Clock
+from accord.coder.hooks.background_hooks import BackgroundHooks, Report
 from accord.coder.hooks.hook_command import (
+    AsyncRequest,
     HookAnswer,
     Permission,
     changed_script,
@@ -27,7 +28,6 @@ from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.policy.installed_program import installed_program
 from accord.policy.mode_names import Mode
 
-_LOG: Final = logging.getLogger("accord.coder")
 STOP_LIMIT: Final = 8
 """How many times Stop hooks may prolong one turn."""
 _GENERAL_AGENT: Final = "general-purpose"
@@ -57,9 +57,6 @@ _OTHER_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Claude Code's names of arguments. Hooks get both."""
 _MAX_RESPONSE_CHARS: Final = 100_000
-
-Report = Callable[[str, str], Awaitable[None]]
-"""Shows a title and a text to the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class SessionHooks:
         self._shell = installed_program("bash", (environment.cwd,)) or "/bin/sh"
         self._used: set[Hook] = set() if replaced is None else replaced._used
         self._started = replaced is not None and replaced._started
-        self._beside: set[asyncio.Task[HookAnswer]] = set() if replaced is None else replaced._beside
+        self._background = BackgroundHooks(environment.report) if replaced is None else replaced._background
         self._stop_reasons: list[str] = []
         self._agent: Mapping[str, str] = {}
         """The members that name the sub-agent."""
@@ -153,7 +150,8 @@ class SessionHooks:
         if answer.block is not None or answer.permission == "deny" or answer.stop is not None:
             return answer.block or answer.reason or answer.stop or "a hook denied it"
         message = {"message": f"Permission needed: {call.title}", "notification_type": "permission_prompt"}
-        self._keep(self._run("Notification", ("permission_prompt",), message))  # the question does not wait
+        # The question does not wait.
+        self._background.start(self._run("Notification", ("permission_prompt",), message))
         return None
 
     async def after_call(
@@ -197,18 +195,24 @@ class SessionHooks:
         answer = await self._run("UserPromptSubmit", (), {"prompt": prompt})
         contexts.append(answer.context)
         blocked = answer.stop if answer.stop is not None else answer.block
+        if blocked is None:
+            contexts.append(self.take_context())
         return blocked, tuple(TextPart(f"[hook] {text}") for text in contexts if text)
 
     async def _session_started(self, source: str) -> str:
         fields = {"source": source, "model": self._environment.model()}
         return (await self._run("SessionStart", (source,), fields)).context
 
+    def take_context(self) -> str:
+        """What hooks in the background have said for the model since."""
+        return self._background.take_context()
+
     async def session_ended(self) -> None:
-        """Run SessionEnd hooks, and end those that run beside."""
-        await self._run("SessionEnd", ("other",), {"reason": "other"})
-        for task in self._beside:
-            task.cancel()
-        await asyncio.gather(*self._beside, return_exceptions=True)
+        """Run SessionEnd hooks, and end those in the background."""
+        try:
+            await self._run("SessionEnd", ("other",), {"reason": "other"})
+        finally:
+            await self._background.end()
 
     async def subagent_started(self) -> str:
         """Run SubagentStart hooks. Returns text for the sub-agent."""
@@ -267,10 +271,7 @@ class SessionHooks:
             **fields,
         }
         async with asyncio.TaskGroup() as group:
-            waited = [group.create_task(self._start(hook, payload)) for hook in due if not hook.runs_beside]
-            for hook in due:
-                if hook.runs_beside:
-                    self._keep(self._start(hook, payload))
+            waited = [group.create_task(self._answer_of(hook, payload)) for hook in due]
         answers = [task.result() for task in waited]
         for answer in answers:
             for text in filter(None, (answer.message, answer.failure)):
@@ -282,29 +283,29 @@ class SessionHooks:
             self._stop_reasons.append(combined.stop)
         return combined
 
-    def _keep(self, work: Coroutine[Any, Any, HookAnswer]) -> None:
-        """Run hooks beside the session, which ends them."""
-        task = asyncio.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[HookAnswer]) -> None:
-        self._beside.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _LOG.error("a hook failed beside the session", exc_info=error)
-
-    async def _start(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
+    async def _answer_of(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
+        """What a hook decides; nothing if it goes on in the background."""
         environment = self._environment
         variables = {
             **environment.variables(),
             "CLAUDE_PROJECT_DIR": environment.cwd,
             "ACCORD_PROJECT_DIR": environment.cwd,
         }
+
+        async def start(request: AsyncRequest) -> HookAnswer:
+            return await run_hook(
+                hook,
+                payload,
+                cwd=environment.cwd,
+                shell=self._shell,
+                env=variables,
+                clock=environment.clock,
+                request=request,
+            )
+
         if (changed := await asyncio.to_thread(self._changed_script, hook)) is not None:
             return changed_script(hook, changed, environment.cwd)
-        return await run_hook(
-            hook, payload, cwd=environment.cwd, shell=self._shell, env=variables, clock=environment.clock
-        )
+        return await self._background.run(hook, start)
 
     def _changed_script(self, hook: Hook) -> str | None:
         """The script of a hook that is not as it was: what the agent writes must stay in the sandbox."""

@@ -307,6 +307,8 @@ class SessionRuntime:
             if not is_session:
                 return []
             notes = await self.prompt_builder.notes(tool_runner)
+            if self.hooks is not None and (said := self.hooks.take_context()):
+                notes.append(note_message(f"[hook] {said}"))
             if isinstance(output, Turn):
                 notes += await self._steering_messages(output, sees_images=model.sees_images)
             return notes if background is None else [*background.take_reports(), *notes]
