@@ -12,12 +12,14 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 from accord.cluster.cluster_access import cluster_access
 from accord.cluster.server import find_program
 from accord.cluster.settings import ClusterSettings
 from accord.errors import AccordError
 from accord.gateway.access.access_tokens import new_token
+from benchmarks import processes
 from benchmarks.gateway.servers import Server
 
 AGENT = Path(__file__).parents[1] / "gateway/stream_agent.py"
@@ -34,20 +36,23 @@ class Cluster:
         self.nats: list[subprocess.Popen[bytes]] = []
         self.settings: ClusterSettings = ClusterSettings()
         self.token: str = ""
-        self._folder = folder
+        self.folder: Path = folder
+        self._profile_ports: list[int] = []
         self._nodes: dict[str, tuple[subprocess.Popen[str], int]] = {}
 
     async def start(self) -> None:
         """Start the servers; return when their streams exist."""
         self.project.mkdir(parents=True)
         (self.project / ".accord-volume").write_text("v1")
-        ports = _free_ports(6)
-        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[3:])
+        ports = _free_ports(9)
+        self._profile_ports = ports[6:]
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[3:6])
         for number in range(3):
-            folder = self._folder / f"s{number}"
+            folder = self.folder / f"s{number}"
             folder.mkdir()
             (folder / "server.conf").write_text(
                 f'server_name: s{number}\nlisten: "127.0.0.1:{ports[number]}"\nmax_payload: 1MB\n'
+                f"prof_port: {ports[6 + number]}\n"
                 f'jetstream {{ store_dir: "{folder}", sync_interval: always }}\n'
                 f'cluster {{ name: c, listen: "127.0.0.1:{ports[3 + number]}", routes: [{routes}] }}\n'
             )
@@ -67,8 +72,18 @@ class Cluster:
                 await asyncio.sleep(0.2)
 
     def _started(self, number: int) -> "subprocess.Popen[bytes]":
-        command = [find_program(), "-c", str(self._folder / f"s{number}" / "server.conf")]
+        command = [find_program(), "-c", str(self.folder / f"s{number}" / "server.conf")]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def nats_memory(self) -> float:
+        """The resident bytes of one NATS server, on average."""
+        return sum(processes.read(server.pid).rss for server in self.nats) / len(self.nats)
+
+    def collect_garbage(self) -> None:
+        """Let the NATS servers collect their garbage, as each does by itself every two minutes."""
+        for port in self._profile_ports * 3:  # buffers in pools are freed by the second collection
+            with urlopen(f"http://127.0.0.1:{port}/debug/pprof/heap?gc=1", timeout=60) as answer:
+                answer.read()
 
     def kill_server(self, number: int) -> None:
         self.nats[number].kill()
@@ -80,7 +95,7 @@ class Cluster:
 
     def start_node(self, name: str) -> Server:
         """Start a node; return when it listens."""
-        home = self._folder / f"home-{name}"
+        home = self.folder / f"home-{name}"
         (home / "config").mkdir(parents=True, exist_ok=True)
         cluster = {
             "node": name,

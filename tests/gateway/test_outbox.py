@@ -29,7 +29,7 @@ from accord.gateway.outbox import Outbox
 from accord.gateway.session_log import FileBook
 from accord.schema import AgentMessageChunk, TextContent
 from accord.store import MemoryStore, SharedMemory
-from accord.store.journal import PendingRecord
+from accord.store.journal import PendingRecords
 from accord.store.sqlite_store import SqliteStore
 from accord.wire.memory_transport import memory_pair
 from accord.wire.process import spawn
@@ -254,7 +254,7 @@ class FullDisk(MemoryStore):
 
     is_full = False
 
-    def _write(self, batch: dict[str, list[PendingRecord]]) -> None:
+    def _write(self, batch: dict[str, list[PendingRecords]]) -> None:
         if self.is_full:
             raise StoreError("no space left on the device")
         super()._write(batch)

@@ -16,6 +16,7 @@ from tests.gateway.gateway_harness import (
 
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.audit_log import AuditLog
+from accord.schema.codec import encode
 from accord.wire.memory_transport import memory_pair
 from accord.wire.transport import DEFAULT_LIMIT, Transport
 
@@ -63,6 +64,55 @@ async def test_a_joining_client_gets_the_history_and_then_live_updates(
         updates, _ = await first.updates_until(turn)
         assert [u["content"]["text"] for u in updates] == [" three"]
         assert not [m for m in harness.agent.received if m.get("method") == "session/load"]
+
+
+@pytest.mark.parametrize("mixed", ["", "plan", "notice", "session", "unknown session", "request"])
+async def test_updates_of_one_read_go_to_all_clients_in_order_and_into_the_log(
+    audit: AuditLog, tmp_path: Path, mixed: str
+) -> None:
+    def is_text(update: Any) -> bool:
+        return update["sessionUpdate"] == "agent_message_chunk"
+
+    async with gateway_harness(audit=audit) as harness:
+        first = await harness.client()
+        second = await harness.client()
+        other = await harness.client()
+        await open_session(harness, first, tmp_path)
+        await second.load("s1", str(tmp_path))
+        await open_session(harness, other, tmp_path, "s2")
+        agent = harness.agent
+
+        def send(session: str, **update: Any) -> None:
+            """Without spaces, as most agents do."""
+            params = {"sessionId": session, "update": update}
+            agent.send(encode({"jsonrpc": "2.0", "method": "session/update", "params": params}).decode())
+
+        def say(session: str, text: str) -> None:
+            send(session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
+
+        for number in range(20):  # the gateway reads all of them together
+            say("s1", f"é{number},")
+            if number == 10 and mixed == "plan":
+                send("s1", sessionUpdate="plan", entries=[])
+            elif number == 10 and mixed == "notice":  # no client has asked for notices
+                send("s1", sessionUpdate="notice", severity="info", title="t")
+            elif number == 10 and mixed:
+                say("s2" if mixed == "session" else "s9", "elsewhere")
+        if mixed == "request":
+            agent.ask("session/request_permission", {"sessionId": "s1", "toolCall": CALL, "options": OPTIONS})
+        text = [f"é{number}," for number in range(20)]
+        for client in (first, second):
+            updates = [await client.update() for _ in range(21 if mixed == "plan" else 20)]
+            assert [one["content"]["text"] for one in updates if is_text(one)] == text
+            assert [number for number, one in enumerate(updates) if "entries" in one] == (
+                [11] if mixed == "plan" else []
+            )
+        if mixed == "session":
+            assert (await other.update())["content"]["text"] == "elsewhere"
+        say("s2", "end")
+        assert (await other.update())["content"]["text"] == "end"
+        updates, _ = await (await harness.client()).load("s1", str(tmp_path))
+        assert "".join([one["content"]["text"] for one in updates if is_text(one)]) == "".join(text)
 
 
 async def test_prompts_of_two_clients_during_a_turn_are_two_messages_of_the_history(

@@ -18,7 +18,7 @@ from accord.schema.base import Unknown
 from accord.schema.client_requests import PermissionOption
 from accord.schema.dialects import final_text, set_method_of
 from accord.schema.message_reader import MessageReader, SplitUpdate
-from accord.schema.methods import METHODS
+from accord.schema.methods import METHODS, notification
 
 OPTIONS = [PermissionOption("y", "Allow", "allow_once"), PermissionOption("n", "Reject", "reject_once")]
 HI = {"type": "text", "text": "hi"}
@@ -288,6 +288,36 @@ def test_any_message_is_read_or_rejected(method: Any, value: Any, strict: bool):
         except (InvalidParams, BadAnswer) as error:
             refusals.append(str(error))
     assert not any("\n" in text for text in refusals)
+
+
+_LINE = (
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+    b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%b"}}}}'
+)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        _LINE % b"\xff",
+        _LINE.replace(b'"params"', b'"_meta":"\xff","params"') % b"not text",
+        _LINE.replace(b"{", b'{"id":1,', 1) % b"a request",
+        _LINE.replace(b"session/update", b"session/other") % b"another method",
+        _LINE.replace(b"text", b"kind", 1) % b"a dialect",
+        _LINE % b"two" + _LINE % b"values",
+        (_LINE % b"cut")[:-1],
+        b"",
+    ],
+)
+def test_lines_that_are_read_together_are_read_as_each_alone(odd: bytes):
+    update = notification("client", "session/update")
+    assert update is not None
+    one, many = MessageReader().line_reader(update), MessageReader().lines_reader(update)
+    plain = [_LINE % b"a", _LINE % "é".encode()]
+    assert many(plain) == [one(line) for line in plain]
+    assert one(odd) is None
+    assert many([*plain, odd]) is None
+    assert many([odd, *plain]) is None
 
 
 def test_an_error_is_one_short_line():

@@ -17,7 +17,7 @@ from accord.store.contract import (
     parse_cursor,
     session_query,
 )
-from accord.store.journal import CommitBatch, Journal, PendingRecord
+from accord.store.journal import CommitBatch, Journal, PendingRecords
 from accord.store.records import EVENT, SESSION, LogRecord, RecordGroup, json_array
 from accord.store.session_summary import (
     ForkParent,
@@ -36,7 +36,7 @@ from accord.store.session_summary import (
 )
 
 _Records: TypeAlias = list[LogRecord]  # `list` names a method below
-_Batch: TypeAlias = dict[str, list[PendingRecord]]
+_Batch: TypeAlias = dict[str, list[PendingRecords]]
 
 
 class _Log(Struct):
@@ -232,14 +232,15 @@ class ReferenceStore:
     def _append_patch(self, session_id: str, patch: SessionPatch) -> None:
         self.commit()
         self._log(session_id)
-        self._write({storable_text(session_id): [PendingRecord(SESSION, encode(patch), patch)]})
+        self._write({storable_text(session_id): [PendingRecords(SESSION, [encode(patch)], patch)]})
 
     def _write(self, batch: _Batch) -> None:
         time = self._now()
         for session_id, records in batch.items():
             log = self._log(session_id)
             for record in records:
-                log.records.append(LogRecord(len(log.records) + 1, time, record.kind, record.data))
+                for payload in record.payloads:
+                    log.records.append(LogRecord(len(log.records) + 1, time, record.kind, payload))
             log.summary = updated_summary(log.summary, time, [record.effect for record in records])
 
     def _require_free(self, session_id: str) -> None:

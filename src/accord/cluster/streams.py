@@ -28,7 +28,8 @@ WAIT_SECONDS: Final = 10.0
 ONE_REPLICA: Final = "One NATS server keeps each record: a lost disk loses sessions."
 _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
-_DUPLICATE_WINDOW: Final = 120 * _SECOND
+_DUPLICATE_WINDOW: Final = 30 * _SECOND
+"""How long servers know the id of a message. One that is sent again later is found in the log."""
 _NOT_CLUSTERED: Final = 10074
 _NO_PEERS: Final = 10005
 _NO_STORAGE: Final = frozenset({10002, 10023, 10047})

@@ -83,6 +83,23 @@ class AgentEvents:
         self._last_session = None
         self._gateway.outbox.flush()
 
+    def on_updates(
+        self, agent: HostedAgent, notifications: list[SessionNotification], frames: list[bytes]
+    ) -> None:
+        """Handle the updates of one read. Those of one session that are parts of messages go together."""
+        session_id = notifications[0].session_id
+        session = self._gateway.sessions.find(agent.name, session_id)
+        if session is not None and session.replay_buffer is None and not session.discards_updates:
+            updates = [update.update for update in notifications if update.session_id == session_id]
+            if len(updates) == len(frames) and _MESSAGE_UPDATES.issuperset(map(type, updates)):
+                session.log.append(*cast("list[SessionUpdate]", updates))
+                if session.clients:
+                    outgoing: list[OutgoingFrame] = list(map(LoggedFrame, frames))
+                    self._gateway.outbox.post_in_batch(session.clients, outgoing, session_id, session.log)
+                return
+        for update, frame in zip(notifications, frames, strict=True):
+            self.on_update(agent, update, frame)
+
     def on_update(self, agent: HostedAgent, notification: SessionNotification, frame: bytes) -> None:
         """Log an update and queue it for the attached clients. The end of the batch sends it."""
         session = self._last_session
@@ -99,7 +116,7 @@ class AgentEvents:
             log = session.log
             log.append_one(notification.update)  # type: ignore[arg-type]  # no cast on the hot path
             if session.clients:
-                self._gateway.outbox.post_in_batch(session.clients, LoggedFrame(frame), session.id, log)
+                self._gateway.outbox.post_in_batch(session.clients, [LoggedFrame(frame)], session.id, log)
             return
         is_logged = session.replay_buffer is None and kind is not Notice
         outgoing = LoggedFrame(frame) if is_logged else OutgoingFrame(frame)
@@ -130,7 +147,7 @@ class AgentEvents:
         elif kind in CAPABILITY_GATED:
             clients = tuple(client for client in clients if client.wants_update(update))
         if clients:
-            self._gateway.outbox.post_in_batch(clients, outgoing, session.id, session.log)
+            self._gateway.outbox.post_in_batch(clients, [outgoing], session.id, session.log)
 
     def _send_adapted(
         self,

@@ -89,6 +89,9 @@ class HostedAgentListener(Protocol):
     """Receives the events of a hosted agent."""
 
     def on_update(self, agent: "HostedAgent", notification: SessionNotification, frame: bytes) -> None: ...
+    def on_updates(
+        self, agent: "HostedAgent", notifications: list[SessionNotification], frames: list[bytes]
+    ) -> None: ...
     def on_request(
         self, agent: "HostedAgent", id: RequestId, method: str, params: Raw | None, alias: Alias | None
     ) -> None: ...
@@ -120,6 +123,7 @@ class HostedAgent(AgentLifecycle[Upstream]):
         self.last_used: float = clock.now()
         """On the gateway's clock."""
         self.on_update: partial[None] = partial(listener.on_update, self)
+        self.on_updates: partial[None] = partial(listener.on_updates, self)
         self._listener = listener
         self._fence = fence
         self._names = names

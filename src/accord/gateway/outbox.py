@@ -72,15 +72,19 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self.flush)
 
     def post_in_batch(
-        self, clients: "Iterable[GatewayClient]", frame: OutgoingFrame, stream: str, log: SessionLog
+        self,
+        clients: "Iterable[GatewayClient]",
+        frames: list[OutgoingFrame],
+        stream: str,
+        log: SessionLog,
     ) -> None:
-        """Send an update that was just appended to `log`. The end of the batch flushes."""
+        """Send updates that were just appended to `log`; takes the list. The end of the batch flushes."""
         if self._queue:
             last = self._queue[-1]
             if last[0] is clients and last[3] is log and last[4] is None:
-                last[1].append(frame)
+                last[1].extend(frames)
                 return
-        self._queue.append(_QueuedFrames(clients, [frame], stream, log, None))
+        self._queue.append(_QueuedFrames(clients, frames, stream, log, None))
 
     def flush(self) -> None:
         """Commit the logs, then send the queued frames whose records are committed."""

@@ -257,7 +257,7 @@ class FileSessionLog:
         pending, self._pending = self._pending, []
         if self.journal is None:
             return
-        if any(type(item) is _Note for item in pending):
+        if _Note in set(map(type, pending)):
             for item in pending:
                 if isinstance(item, _Note):
                     self.journal.record(item.kind, item.value)

@@ -58,6 +58,11 @@ class UpstreamListener(Protocol):
         """Handle a `session/update` in official shape, and its frame."""
         ...
 
+    @property
+    def on_updates(self) -> Callable[[list[SessionNotification], list[bytes]], None]:
+        """Handle several in order, as `on_update` would, and their frames."""
+        ...
+
     def on_request(self, id: RequestId, method: str, params: Raw | None, alias: Alias | None) -> None:
         """Handle a request of the agent."""
         ...
@@ -171,6 +176,7 @@ class Upstream:
         """While the answers of the agent wait: what it sent meanwhile."""
         update = _known_method(notification("client", _UPDATE_METHOD))
         self._read_official_update = reader.line_reader(update)
+        self._read_official_updates = reader.lines_reader(update)
         self._read_any_update = reader.params_reader(update)
         self._aliases = {alias.sent: alias for alias in reader.aliases("client", "request")}
         self._update_methods = {_UPDATE_METHOD} | {
@@ -319,6 +325,8 @@ class Upstream:
             frames = [self.renamed.incoming(frame) for frame in frames]
         remaining = iter(frames)
         try:
+            if len(frames) > 1 and self._handle_updates(frames):
+                return
             for frame in remaining:
                 if isinstance(frame, bytes) and frame.startswith(_UPDATE_PREFIX):
                     params = read_official_update(frame)
@@ -336,6 +344,16 @@ class Upstream:
                     self._held += remaining
         finally:
             self._listener.on_batch_end()
+
+    def _handle_updates(self, frames: list[Frame]) -> bool:
+        """Handle a read of only official updates, as agents that stream send them; False for any other."""
+        prefix = _UPDATE_PREFIX
+        updates = [frame for frame in frames if isinstance(frame, bytes) and frame.startswith(prefix)]
+        notifications = self._read_official_updates(updates) if len(updates) == len(frames) else None
+        if notifications is None:
+            return False
+        self._listener.on_updates(notifications, updates)
+        return True
 
     def ended(self, end: TransportEnd) -> None:
         """Handle the end of the transport."""

@@ -7,6 +7,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import re
+from collections.abc import Iterable
 from threading import Lock
 from typing import Any, Final, TypeVar, overload
 
@@ -125,6 +126,15 @@ def encode(message: Any) -> bytes:
         import json
 
         return _encoder.encode(parse_json(json.dumps(to_builtins(message)).encode()))
+
+
+def encode_all(messages: Iterable[Any]) -> list[bytes]:
+    """Encode each message, as `encode` does."""
+    messages = tuple(messages)
+    try:
+        return list(map(_encoder.encode, messages))
+    except UnicodeEncodeError:
+        return list(map(encode, messages))
 
 
 def to_builtins(message: Any) -> Any:

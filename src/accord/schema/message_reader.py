@@ -129,12 +129,7 @@ class MessageReader:
         def decode_line(line: bytes) -> Any:
             nonlocal decode
             if decode is None:
-                members = [
-                    ("jsonrpc", Literal["2.0"]),
-                    ("method", Literal[method.name]),
-                    ("params", method.params),
-                ]
-                decode = decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
+                decode = _line_decoder(method)
             try:
                 message = decode(line)
             except DECODE_ERRORS:
@@ -142,6 +137,26 @@ class MessageReader:
             return message.params if message.id is UNSET and (line.isascii() or is_utf8(line)) else None
 
         return decode_line
+
+    def lines_reader(self, method: Method) -> Callable[[list[bytes]], list[Any] | None]:
+        """Return a function that decodes many whole notification lines, with little work for each.
+
+        It returns their parameters, or None if any line needs the normal path.
+        """
+        decode: Callable[[bytes], Any] | None = None
+
+        def decode_lines(lines: list[bytes]) -> list[Any] | None:
+            nonlocal decode
+            if decode is None:
+                decode = _line_decoder(method)
+            try:
+                params = [message.params for message in map(decode, lines) if message.id is UNSET]
+            except DECODE_ERRORS:
+                return None
+            is_text = all(map(bytes.isascii, lines)) or all(map(is_utf8, lines))
+            return params if is_text and len(params) == len(lines) else None
+
+        return decode_lines
 
     def result_reader(self, method: Method) -> Callable[[RawJson], Any]:
         """Return a function that decodes a method's raw result. It raises BadAnswer.
@@ -242,6 +257,12 @@ def _parse(raw: RawJson) -> Any:
         return parse_json(raw)
     except NotJson as error:
         raise Mismatch("$", str(error)) from None
+
+
+def _line_decoder(method: Method) -> Callable[[bytes], Any]:
+    """Decodes a whole notification line."""
+    members = [("jsonrpc", Literal["2.0"]), ("method", Literal[method.name]), ("params", method.params)]
+    return decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
 
 
 def _contains(raw: RawJson, telltales: tuple[bytes, ...]) -> bool:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from accord.errors import StoreError, UsageError
 from accord.schema import SessionUpdate
-from accord.schema.codec import encode
+from accord.schema.codec import encode, encode_all
 from accord.session import Event
 from accord.store.records import EVENT, as_event, event_payload, is_logged_unchanged, value_payload
 from accord.store.session_summary import EFFECTS, SummaryEffect, effect_of
@@ -26,20 +26,21 @@ _PLAIN_EFFECTS: dict[type, SummaryEffect] = {
 """The effects of the frequent events, which are logged as they are."""
 
 
-class PendingRecord(Struct, gc=False):
-    """A record that is not committed yet: it has no sequence number and no time."""
+class PendingRecords(Struct, gc=False):
+    """Records of one kind and effect that are not committed yet: they have no numbers and no time."""
 
     kind: str
-    data: bytes
+    payloads: list[bytes]
     effect: SummaryEffect
+    """How each of them changes the summary."""
 
 
 class CommitBatch:
     """The records appended since the last commit, for all sessions of a store."""
 
-    def __init__(self, write: Callable[[dict[str, list[PendingRecord]]], None]) -> None:
+    def __init__(self, write: Callable[[dict[str, list[PendingRecords]]], None]) -> None:
         self._write = write
-        self._records: dict[str, list[PendingRecord]] = {}
+        self._records: dict[str, list[PendingRecords]] = {}
         self._scheduled = False
         self._failing = False
 
@@ -48,7 +49,7 @@ class CommitBatch:
         """Whether there is nothing to commit."""
         return not self._records
 
-    def add(self, session_id: str, records: list[PendingRecord]) -> None:
+    def add(self, session_id: str, records: list[PendingRecords]) -> None:
         """Queue records for the next commit. Raises StoreError while commits fail."""
         if self._failing:
             self.commit()
@@ -114,18 +115,22 @@ class Journal:
 
         They are encoded now; later changes to them are not logged.
         """
-        records: list[PendingRecord] = []
+        kinds = set(map(type, items))
+        if len(kinds) == 1 and (effect := _PLAIN_EFFECTS.get(kinds.pop())) is not None:
+            self._add([PendingRecords(EVENT, encode_all(items), effect)])  # a stream of text
+            return
+        records: list[PendingRecords] = []
         for item in items:
             effect = _PLAIN_EFFECTS.get(type(item))
             if effect is not None:
-                records.append(PendingRecord(EVENT, encode(item), effect))
+                records.append(PendingRecords(EVENT, [encode(item)], effect))
             elif (event := as_event(item)) is not None:
-                records.append(PendingRecord(EVENT, event_payload(event), effect_of(event)))
+                records.append(PendingRecords(EVENT, [event_payload(event)], effect_of(event)))
         self._add(records)
 
     def record(self, kind: str, *values: Any) -> None:
         """Log JSON values of an application's own kind, such as the model history."""
-        self._add([PendingRecord(kind, value_payload(kind, value), None) for value in values])
+        self._add([PendingRecords(kind, [value_payload(kind, value)], None) for value in values])
 
     def commit(self) -> None:
         """Write everything appended so far to this session and the other sessions of its store."""
@@ -142,7 +147,7 @@ class Journal:
         """Refuse further writes, because the session was deleted or its store closed."""
         self._on_close = None
 
-    def _add(self, records: list[PendingRecord]) -> None:
+    def _add(self, records: list[PendingRecords]) -> None:
         if self._on_close is None:
             raise UsageError(
                 f"the journal of session {self.session_id} is closed: nothing can be written to it"

@@ -13,7 +13,7 @@ from msgspec import ValidationError, convert
 
 from accord.errors import StoreError
 from accord.store.database import SEQ_BITS
-from accord.store.journal import PendingRecord
+from accord.store.journal import PendingRecords
 from accord.store.records import RecordGroup, json_array, payloads_in
 
 ROW_LIMIT: Final = 256 * 1024
@@ -47,13 +47,13 @@ def last_seq(connection: Connection, log: int) -> int | None:
 
 
 def write_records(
-    connection: Connection, log: int, first: int, time: int, entries: list[PendingRecord]
+    connection: Connection, log: int, first: int, time: int, entries: list[PendingRecords]
 ) -> int:
     """Insert records in as few rows as possible. Returns their size in bytes."""
     rows: list[tuple[int, int, int, str, bytes]] = []
     written = 0
     for kind, group in groupby(entries, attrgetter("kind")):
-        for payloads in _split_rows([entry.data for entry in group]):
+        for payloads in _split_rows([payload for entry in group for payload in entry.payloads]):
             data = json_array(payloads)
             rows.append((key_of(log, first), len(payloads), time, kind, data))
             first += len(payloads)

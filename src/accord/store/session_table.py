@@ -15,7 +15,7 @@ from accord.errors import UsageError
 from accord.schema.codec import encode
 from accord.store import log_table
 from accord.store.contract import CursorPosition, SessionPage, SessionQuery, cursor_after
-from accord.store.journal import PendingRecord
+from accord.store.journal import PendingRecords
 from accord.store.log_table import LogBranch
 from accord.store.records import SESSION
 from accord.store.session_summary import (
@@ -218,7 +218,7 @@ def fork_session(
 
 
 def append_records(
-    connection: Connection, branch: LogBranch, first: int, time: int, entries: list[PendingRecord]
+    connection: Connection, branch: LogBranch, first: int, time: int, entries: list[PendingRecords]
 ) -> int:
     """Append records that may change the summary. Returns the time of the session's last update."""
     log_table.write_records(connection, branch.log, first, time, entries)
@@ -276,6 +276,6 @@ def delete_session(connection: Connection, branch: LogBranch) -> None:
     log_table.delete_log(connection, branch)
 
 
-def patch_record(patch: SessionPatch) -> PendingRecord:
+def patch_record(patch: SessionPatch) -> PendingRecords:
     """The record of a change of the list entry."""
-    return PendingRecord(SESSION, encode(patch), patch)
+    return PendingRecords(SESSION, [encode(patch)], patch)

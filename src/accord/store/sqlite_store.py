@@ -20,7 +20,7 @@ from accord.session import Event
 from accord.store import log_table, session_table
 from accord.store.contract import Lease, SessionPage, parse_cursor, session_query
 from accord.store.database import CHECKPOINT_PAGES, Checkpoints, Database
-from accord.store.journal import CommitBatch, Journal, PendingRecord
+from accord.store.journal import CommitBatch, Journal, PendingRecords
 from accord.store.log_table import LogBranch, LogSegment
 from accord.store.records import LogRecord, RecordGroup, events_in, records_in
 from accord.store.session_summary import (
@@ -353,7 +353,7 @@ class SqliteStore:
             record = session_table.patch_record(patch)
             session_table.append_records(connection, branch, first, self._now(), [record])
 
-    def _write(self, batch: dict[str, _List[PendingRecord]]) -> None:
+    def _write(self, batch: dict[str, _List[PendingRecords]]) -> None:
         time = self._now()
         size = 0
         written: list[tuple[_OpenSession, int]] = []
@@ -375,7 +375,7 @@ class SqliteStore:
                     size += log_table.write_records(
                         connection, open_session.branch.log, last + 1, time, entries
                     )
-                written.append((open_session, last + len(entries)))
+                written.append((open_session, last + sum([len(entry.payloads) for entry in entries])))
         for open_session, updated in changed:
             open_session.updated = updated
         for open_session, last in written:

@@ -177,7 +177,9 @@ class FrameStream:
             else (config.resume_frames, config.resume_bytes)
         )
         written = self.written
-        while written and (len(written) > frames or self.written_bytes > size):
+        for _ in range(len(written) - frames):
+            self.written_bytes -= len(written.popleft().body)
+        while written and self.written_bytes > size:
             self.written_bytes -= len(written.popleft().body)
 
 
