@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[str, str]] = {
         "frontend/session_search",
         "frontend/test_session_search.py::test_an_empty_query_and_a_newer_index_are_refused",
     ),
-    "accord sessions export --format json": ("cli/sessions_command", "only written"),
+    "accord sessions export --format json": ("frontend/transcript", "only written"),
     "accord trace": ("trace/trace_reader", "trace/test_trace_views.py::test_a_usage_error_is_one_line"),
     "acp.json": ("frontend/agent_config/agent_list_formats", _REFUSED),
     "config.toml": ("coder/user_config", _REFUSED),

@@ -1,8 +1,9 @@
-"""The arguments of `accord agent`: its parser, and the checks of the values.
+"""The arguments of `accord agent`: its parser, the checks of the values, and `accord agent rules`.
 
 Imported on first use: most editors start the agent without arguments.
 """
 
+import json
 import os
 from argparse import Namespace
 from collections.abc import Sequence
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accord.cli.budget_options import add_budget_options, read_budgets
-from accord.cli.command_parser import Parser
+from accord.cli.command_parser import Parser, print_table
 from accord.errors import UsageError
+from accord.paths import explain_file_error
 from accord.policy.mode_names import MODES
+from accord.safe_text import visible
 
 if TYPE_CHECKING:
     from accord.coder.resources import CoderOptions
+    from accord.policy.permission_store import KeptRule
 
 _NO_VALUE: Final = "\0"
 """The value of an option that was passed without one. It cannot be typed."""
@@ -24,9 +28,7 @@ _NO_VALUE: Final = "\0"
 def run_other_task(arguments: Sequence[str]) -> int | None:
     """Run `accord agent rules`, `--login` or `--logout`; None if the agent is to be started."""
     if arguments[0] == "rules":
-        from accord.cli.agent_rules import main as rules
-
-        return rules(arguments[1:])
+        return manage_rules(arguments[1:])
     parsed = _parser().parse_args(arguments)
     return None if parsed.login is None and parsed.logout is None else _log_in_or_out(parsed)
 
@@ -144,3 +146,64 @@ def _log_path(text: str | None) -> Path | None:
     except OSError as error:
         raise UsageError(f"cannot write --log {path} ({error.strerror}); use another file") from None
     return path
+
+
+def manage_rules(arguments: Sequence[str]) -> int:
+    """List what the user always allows the agent, or run `accord agent rules revoke`."""
+    if arguments and arguments[0] == "revoke":
+        return _revoke_rules(arguments[1:])
+    parser = Parser("accord agent rules", "List what you always allow the coding agent.")
+    parser.usage = "accord agent rules [--json]\n       accord agent rules revoke ID ... | --all"
+    parser.option("--json", "print the rules as JSON")
+    options = parser.parse_args(arguments)
+    from accord.policy.permission_store import PermissionStore  # it loads the policy
+
+    rules = PermissionStore().rules()
+    if options.json:
+        print(json.dumps([_rule_json(rule) for rule in rules], indent=2, ensure_ascii=False))
+    elif not rules:
+        print('There are no rules. Answers such as "Always allow ... in this project" add them.')
+    else:
+        rows = [("ID", "ALLOWS", "WHERE", "SINCE")]
+        rows += [(rule.id, visible(str(rule.scope)), _rule_place(rule), rule.created[:10]) for rule in rules]
+        print_table(rows)
+    return 0
+
+
+def _revoke_rules(arguments: Sequence[str]) -> int:
+    parser = Parser("accord agent rules revoke", "Revoke rules, so that the coding agent asks again.")
+    parser.add_argument("id", nargs="*", metavar="ID", help="id from `accord agent rules`")
+    parser.option("--all", "revoke all rules")
+    options = parser.parse_args(arguments)
+    if bool(options.id) == options.all:
+        raise UsageError("name the ids from `accord agent rules`, or pass --all")
+    from accord.policy.permission_store import PermissionStore
+
+    store = PermissionStore()
+    known = [rule.id for rule in store.rules()]
+    for rule_id in options.id:
+        if rule_id not in known:
+            raise UsageError(f"unknown rule {rule_id!r}; `accord agent rules` lists them")
+    try:
+        removed = store.revoke(known if options.all else options.id)
+    except OSError as error:
+        raise UsageError(explain_file_error(error)) from None
+    for rule in removed:
+        print(f"Revoked {rule.id}: {visible(str(rule.scope))} in {_rule_place(rule)}.")
+    if not removed:
+        print("There are no rules.")
+    return 0
+
+
+def _rule_place(rule: "KeptRule") -> str:
+    return "all folders" if rule.folder is None else visible(rule.folder)
+
+
+def _rule_json(rule: "KeptRule") -> dict[str, object]:
+    return {
+        "id": rule.id,
+        "allows": str(rule.scope),
+        "grants": [{"kind": kind, "key": list(key)} for kind, key in rule.grants],
+        "folder": rule.folder,
+        "created": rule.created,
+    }

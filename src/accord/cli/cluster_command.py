@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from accord.cli.command_parser import Parser, find_subcommand, json_text, print_table
 from accord.cli.exit_codes import FAILED
 from accord.cli.serve_command import cluster_settings, parse_duration, settings_file
-from accord.cli.sessions_command import transcript_json
 from accord.errors import UsageError
-from accord.frontend.transcript import SessionListEntry, StoredTranscript, write_new_file
+from accord.frontend.transcript import SessionListEntry, StoredTranscript, transcript_json, write_new_file
 from accord.safe_text import visible
 from accord.schema.codec import to_builtins
 from accord.store.session_summary import now_micros

@@ -1,7 +1,4 @@
-"""`accord sessions`: lists, shows, exports, forks and deletes the sessions of any agent.
-
-The exported JSON has a format version. Its members have the shapes of the protocol.
-"""
+"""`accord sessions`: lists, shows, exports, forks and deletes the sessions of any agent."""
 
 import asyncio
 import shlex
@@ -13,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from accord import __version__
 from accord.cli.agent_choice import choose_agent, configured_remote_agent
 from accord.cli.command_parser import (
     Parser,
@@ -39,24 +35,16 @@ from accord.frontend.stored_sessions import StoredSessions, open_stored_sessions
 from accord.frontend.transcript import (
     SessionListEntry,
     StoredTranscript,
+    list_entry_json,
     local_time,
     markdown,
     markdown_body,
     new_file_path,
+    transcript_json,
     write_new_file,
 )
 from accord.safe_text import clean_line, one_line
-from accord.schema import UNSET
 from accord.schema.codec import to_builtins
-from accord.session import (
-    CompactionState,
-    Message,
-    PlanState,
-    SessionMessageState,
-    SubagentState,
-    ToolCallState,
-)
-from accord.session import Entry as TimelineEntry
 from accord.store import MemoryStore, store_path
 from accord.trace.redaction import command_line_text
 
@@ -64,10 +52,6 @@ if TYPE_CHECKING:
     from accord.frontend.session_search import SearchHit, SearchMatch
     from accord.gateway.contracts import SessionOwner
     from accord.wire.remote.address import RemoteLauncher
-
-FORMAT: Final = "accord.session"
-VERSION: Final = 1
-"""Increases when a member changes its meaning or is removed, not when one is added."""
 
 _print_note = partial(print_stderr, command="sessions")
 
@@ -89,7 +73,7 @@ async def _list(options: Namespace) -> int:
     entries = [entry for entry in entries if options.archived or not entry.archived]
     owners = _gateway_owners() if options.remote is None else {}
     if options.json:
-        print(json_text([list_entry_json(entry, owners) for entry in entries]))
+        print(json_text([_with_owner(entry, owners) for entry in entries]))
         return 0
     if not entries:
         where = "" if options.all else f" in {one_line(options.cwd)}"
@@ -464,70 +448,7 @@ def _row(
     return (*cells, " ".join(filter(None, marks)))
 
 
-def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
-    """Return the document of `accord sessions export --format json`."""
-    state = transcript.state
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "exportedBy": f"accord {__version__}",
-        **list_entry_json(transcript.entry),
-        "source": transcript.source,
-    }
-    document["title"] = transcript.title
-    document["timeline"] = [_timeline_json(entry) for entry in state.timeline]
-    if state.usage is not None:
-        document["usage"] = _without_update_tag(state.usage)
-    return document
-
-
-def list_entry_json(
-    entry: SessionListEntry, owners: "Mapping[tuple[str, str], SessionOwner] | None" = None
-) -> dict[str, Any]:
-    """Return one session of `accord sessions list --json`."""
-    owner = (owners or {}).get((entry.agent, entry.session_id))
-    return {
-        "agent": entry.agent,
-        "sessionId": entry.session_id,
-        "cwd": entry.cwd,
-        "additionalDirectories": list(entry.additional_directories),
-        "title": entry.title,
-        "updatedAt": entry.updated,
-        "archived": entry.archived,
-        "source": entry.source,
-        **({} if owner is None else {"owner": to_builtins(owner)}),
-        **({} if entry.running_in is None else {"runningIn": entry.running_in}),
-        **({"node": entry.node} if entry.node else {}),
-        **({"nodeLost": True} if entry.node_is_lost else {}),
-    }
-
-
-def _timeline_json(entry: TimelineEntry) -> dict[str, Any]:
-    match entry:
-        case Message():
-            members: dict[str, Any] = {"type": "message", "role": entry.kind}
-            if entry.id is not None:
-                members["messageId"] = entry.id
-            return {**members, "content": [_without_update_tag(block) for block in entry.blocks]}
-        case ToolCallState():
-            members = {"type": "tool_call", **_without_update_tag(entry.to_update())}
-            members.pop("_meta", None)
-            if entry.mark:
-                members["endedAs"] = entry.mark
-            return members
-        case PlanState():
-            return {"type": "plan", "planId": entry.plan_id, "plan": _without_update_tag(entry.body)}
-        case CompactionState():
-            return {"type": "compaction", **_without_update_tag(entry.to_update())}
-        case SubagentState():
-            return {"type": "subagent", **_without_update_tag(entry.to_update())}
-        case SessionMessageState():
-            return {"type": "session_message", **_without_update_tag(entry.to_update())}
-
-
-def _without_update_tag(value: Any) -> Any:
-    """Convert a record to plain values, without its `sessionUpdate` tag."""
-    members = to_builtins(value)
-    if isinstance(members, dict):
-        members.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
-    return members if members is not UNSET else None  # pyright: ignore[reportUnknownVariableType]
+def _with_owner(entry: SessionListEntry, owners: "Mapping[tuple[str, str], SessionOwner]") -> dict[str, Any]:
+    """Return a session for `accord sessions list --json`, with who has it open."""
+    owner = owners.get((entry.agent, entry.session_id))
+    return {**list_entry_json(entry), **({} if owner is None else {"owner": to_builtins(owner)})}

@@ -1,7 +1,8 @@
-"""One stored session: its list entry, its transcript, and the Markdown export.
+"""One stored session: its list entry, its transcript, and the exports as Markdown and JSON.
 
-In Markdown, the agent's messages stay Markdown, without terminal escapes. Titles, paths and output are
-escaped, so that they cannot become markup.
+The JSON has a format version, and its members have the shapes of the protocol. In Markdown, the agent's
+messages stay Markdown, without terminal escapes. Titles, paths and output are escaped, so that they cannot
+become markup.
 """
 
 import difflib
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 
+from accord import __version__
 from accord.errors import UsageError
 from accord.frontend.display_text import block_text, kind_to_show
 from accord.frontend.recording import RecordedSession
@@ -45,6 +47,10 @@ from accord.session import (
 from accord.session.protocol_v1 import accord_meta, node_in
 from accord.store import Lease, iso_time
 from accord.text_width import count_text
+
+JSON_FORMAT: Final = "accord.session"
+JSON_VERSION: Final = 1
+"""Increases when a member changes its meaning or is removed, not when one is added."""
 
 TranscriptSource: TypeAlias = Literal["agent", "recorded"]
 """Where the data comes from: the agent, or the recording of this client."""
@@ -368,6 +374,71 @@ def _longest_run(text: str) -> int:
 
 def _raw(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def transcript_json(transcript: StoredTranscript) -> dict[str, Any]:
+    """Return the document of `accord sessions export --format json`."""
+    state = transcript.state
+    document: dict[str, Any] = {
+        "format": JSON_FORMAT,
+        "version": JSON_VERSION,
+        "exportedBy": f"accord {__version__}",
+        **list_entry_json(transcript.entry),
+        "source": transcript.source,
+    }
+    document["title"] = transcript.title
+    document["timeline"] = [_timeline_json(entry) for entry in state.timeline]
+    if state.usage is not None:
+        document["usage"] = _without_update_tag(state.usage)
+    return document
+
+
+def list_entry_json(entry: SessionListEntry) -> dict[str, Any]:
+    """Return one session of `accord sessions list --json`."""
+    return {
+        "agent": entry.agent,
+        "sessionId": entry.session_id,
+        "cwd": entry.cwd,
+        "additionalDirectories": list(entry.additional_directories),
+        "title": entry.title,
+        "updatedAt": entry.updated,
+        "archived": entry.archived,
+        "source": entry.source,
+        **({} if entry.running_in is None else {"runningIn": entry.running_in}),
+        **({"node": entry.node} if entry.node else {}),
+        **({"nodeLost": True} if entry.node_is_lost else {}),
+    }
+
+
+def _timeline_json(entry: Entry) -> dict[str, Any]:
+    match entry:
+        case Message():
+            members: dict[str, Any] = {"type": "message", "role": entry.kind}
+            if entry.id is not None:
+                members["messageId"] = entry.id
+            return {**members, "content": [_without_update_tag(block) for block in entry.blocks]}
+        case ToolCallState():
+            members = {"type": "tool_call", **_without_update_tag(entry.to_update())}
+            members.pop("_meta", None)
+            if entry.mark:
+                members["endedAs"] = entry.mark
+            return members
+        case PlanState():
+            return {"type": "plan", "planId": entry.plan_id, "plan": _without_update_tag(entry.body)}
+        case CompactionState():
+            return {"type": "compaction", **_without_update_tag(entry.to_update())}
+        case SubagentState():
+            return {"type": "subagent", **_without_update_tag(entry.to_update())}
+        case SessionMessageState():
+            return {"type": "session_message", **_without_update_tag(entry.to_update())}
+
+
+def _without_update_tag(value: Any) -> Any:
+    """Convert a record to plain values, without its `sessionUpdate` tag."""
+    members = to_builtins(value)
+    if isinstance(members, dict):
+        members.pop("sessionUpdate", None)  # pyright: ignore[reportUnknownMemberType]
+    return members if members is not UNSET else None  # pyright: ignore[reportUnknownVariableType]
 
 
 def new_file_path(text: str, prefix: str = "") -> str:

@@ -8,7 +8,7 @@ import pytest
 from tests.agent.agent_client import Client
 from tests.coder.agent.harness import SANDBOX_OFF, AgentHarness, ScriptedModel, configure, use
 
-from accord.cli.agent_rules import main as rules
+from accord.cli.agent_arguments import manage_rules as rules
 from accord.errors import UsageError
 from accord.policy import Grants, Policy, options_for
 from accord.policy.permission_store import PermissionStore

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from accord.check import findings
 from accord.check.agent.agent_under_test import AddressLauncher, AgentLauncher, AgentTurn, AgentUnderTest
-from accord.check.agent.client_responder import ClientResponder
+from accord.check.agent.client_responder import METHODS_WITH_EFFECTS, ClientResponder, allow
 from accord.check.check_fixture import CheckFixture
 from accord.check.check_script import AgentCheckScript, ScriptedPrompt
 from accord.check.checked_connection import (
@@ -16,6 +16,7 @@ from accord.check.checked_connection import (
     CallAnswer,
     CheckTimeouts,
     ConnectionOver,
+    Handler,
     remove_capabilities,
     substitute,
 )
@@ -130,6 +131,7 @@ ALL_CAPABILITIES: Final[dict[str, Any]] = {
 
 _HUNG_CASES: Final = 3
 """After so many cases without one answered turn, the agent is not expected to end the next one."""
+NO_EFFECT: Final = "the permitted action had no effect"
 NO_PERMISSION_REQUEST: Final = "the agent sent no permission request"
 TURN_ENDED: Final = "the busy turn ended by itself"
 NO_STRICT_MODE: Final = "the part about dialects was not tested: the agent has no strict mode"
@@ -344,6 +346,30 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
             raise CaseUnavailable(NO_PERMISSION_REQUEST)
         return line
 
+    async def run_permission_action(
+        self, name: str, reply: Handler, *, agent: AgentUnderTest
+    ) -> tuple[AgentTurn, list[WireLine], list[WireLine]]:
+        """Run the permission action with this answer; returns the turn, its requests and the effects."""
+        session = await self.new_session(agent)
+        agent.responder.overrides["session/request_permission"] = reply
+        path = self.folder / name
+        turn = await self.run_action(agent, session, "permission", file=name)
+        requests = turn.requests("session/request_permission")
+        if not requests:
+            raise CaseUnavailable(NO_PERMISSION_REQUEST)
+        return turn, requests, find_effects(agent, requests[0].number, path)
+
+    async def start_agent_with_effect(self) -> AgentUnderTest:
+        """Start an agent whose permission action has an effect when it is allowed.
+
+        Raises `CaseUnavailable` if it has none.
+        """
+        agent = await self.start_agent()
+        _, _, effects = await self.run_permission_action("permitted.txt", allow, agent=agent)
+        if not effects:
+            raise CaseUnavailable(NO_EFFECT)
+        return agent
+
     async def aclose(self) -> None:
         """Close all connections and check their records."""
         for agent in self.agents:
@@ -360,6 +386,16 @@ class AgentFixture(CheckFixture[AgentCheckScript]):
     def output_tail(self) -> str:
         """Empty, because `ConnectionOver` already has the last line of stderr."""
         return ""
+
+
+def find_effects(agent: AgentUnderTest, since: int, path: Path) -> list[WireLine]:
+    """The side effects since a line: requests with effects, or the file itself."""
+    effects = [
+        line for line in agent.lines[since:] if line.sender == "agent" and line.method in METHODS_WITH_EFFECTS
+    ]
+    if path.exists() and not effects:
+        effects = agent.lines[-1:]
+    return effects
 
 
 def has_ended(agent: AgentUnderTest, request: WireLine) -> bool:

@@ -6,10 +6,9 @@ The agent must continue or exit. It must not hang, and must not treat any of thi
 from contextlib import suppress
 from typing import Any, Final
 
-from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCases, AgentFixture
+from accord.check.agent.agent_fixture import ALL_CAPABILITIES, AgentCases, AgentFixture, find_effects
 from accord.check.agent.agent_under_test import AgentUnderTest
 from accord.check.agent.client_responder import allow, reject
-from accord.check.agent.permission_cases import find_effects, run_permission_action, start_agent_with_effect
 from accord.check.checked_connection import leave_unanswered, result_reply
 from accord.check.findings import CaseUnavailable
 from accord.trace.wire_line import WireLine
@@ -94,7 +93,7 @@ async def client_stalls(fixture: AgentFixture) -> None:
 async def second_answer(fixture: AgentFixture) -> None:
     """A client that answers twice: a permission request is rejected, then allowed."""
     rule = "fault-twice"
-    agent = await start_agent_with_effect(fixture)
+    agent = await fixture.start_agent_with_effect()
     request, permission, _ = await _start_permission_request(fixture, agent, "twice.txt")
     for reply in (reject(permission), allow(permission)):
         if reply is not None:
@@ -122,11 +121,11 @@ async def unknown_ids(fixture: AgentFixture) -> None:
 async def wrong_types(fixture: AgentFixture) -> None:
     """Answers of wrong types: answers to a permission request without a valid outcome."""
     rule = "fault-types"
-    agent = await start_agent_with_effect(fixture)
+    agent = await fixture.start_agent_with_effect()
     for number, value in enumerate(_WRONG_ANSWERS):
         name = f"wrong-{number}.txt"
-        turn, requests, effects = await run_permission_action(
-            fixture, name, lambda line, value=value: result_reply(value), agent=agent
+        turn, requests, effects = await fixture.run_permission_action(
+            name, lambda line, value=value: result_reply(value), agent=agent
         )
         frames = [requests[0], *effects[:2], turn.answer.line]
         failure = f"the answer {value!r} counts as consent"
@@ -191,7 +190,7 @@ async def byte_by_byte_input(fixture: AgentFixture) -> None:
 async def answers_in_other_order(fixture: AgentFixture) -> None:
     """Answers in another order: two permission requests, the later one answered first."""
     rule = "fault-reordered"
-    agent = await start_agent_with_effect(fixture)
+    agent = await fixture.start_agent_with_effect()
     if not (fixture.folder / "permitted.txt").exists():
         raise CaseUnavailable("the permitted action creates no file")
     first_prompt, first_request, _ = await _start_permission_request(fixture, agent, "first.txt")

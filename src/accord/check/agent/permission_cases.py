@@ -1,20 +1,18 @@
 """Cases: permissions, elicitation, dialects of their answers."""
 
-from pathlib import Path
 from typing import Any, Final
 
 from accord.check.agent.agent_fixture import (
-    NO_PERMISSION_REQUEST,
+    NO_EFFECT,
     AgentCases,
     AgentFixture,
     capabilities_without,
+    find_effects,
 )
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.agent.client_responder import (
     CANCELLED_REPLY,
     FORM_ANSWER,
-    METHODS_WITH_EFFECTS,
-    allow,
     find_option,
     form_content,
     reject,
@@ -26,45 +24,6 @@ from accord.check.findings import CaseUnavailable
 from accord.trace.wire_line import WireLine
 
 case: Final = AgentCases()
-
-
-_NO_EFFECT: Final = "the permitted action had no effect"
-
-
-def find_effects(agent: AgentUnderTest, since: int, path: Path) -> list[WireLine]:
-    """The side effects since a line: requests with effects, or the file itself."""
-    effects = [
-        line for line in agent.lines[since:] if line.sender == "agent" and line.method in METHODS_WITH_EFFECTS
-    ]
-    if path.exists() and not effects:
-        effects = agent.lines[-1:]
-    return effects
-
-
-async def run_permission_action(
-    fixture: AgentFixture, name: str, reply: Handler, *, agent: AgentUnderTest
-) -> tuple[AgentTurn, list[WireLine], list[WireLine]]:
-    """Run the permission action with this answer; returns the turn, its requests and the effects."""
-    session = await fixture.new_session(agent)
-    agent.responder.overrides["session/request_permission"] = reply
-    path = fixture.folder / name
-    turn = await fixture.run_action(agent, session, "permission", file=name)
-    requests = turn.requests("session/request_permission")
-    if not requests:
-        raise CaseUnavailable(NO_PERMISSION_REQUEST)
-    return turn, requests, find_effects(agent, requests[0].number, path)
-
-
-async def start_agent_with_effect(fixture: AgentFixture) -> AgentUnderTest:
-    """Start an agent whose permission action has an effect when it is allowed.
-
-    Raises `CaseUnavailable` if it has none.
-    """
-    agent = await fixture.start_agent()
-    _, _, effects = await run_permission_action(fixture, "permitted.txt", allow, agent=agent)
-    if not effects:
-        raise CaseUnavailable(_NO_EFFECT)
-    return agent
 
 
 @case(
@@ -83,7 +42,7 @@ async def unanswered_request(fixture: AgentFixture) -> None:
     agent.reply(request, agent.responder.serve(request) or {})
     await agent.finish_turn(prompt)
     if not find_effects(agent, prompt.number, fixture.folder / "unanswered.txt"):
-        raise CaseUnavailable(_NO_EFFECT)
+        raise CaseUnavailable(NO_EFFECT)
     frames = [request, *early_effects[:2]]
     failure = "an effect happened before the answer"
     reason = "no effect happens before the answer"
@@ -93,8 +52,8 @@ async def unanswered_request(fixture: AgentFixture) -> None:
 @case("permission.reject-prevents")
 async def rejected_request(fixture: AgentFixture) -> None:
     """A rejected permission request: a reject option is selected."""
-    turn, requests, effects = await run_permission_action(
-        fixture, "rejected.txt", reject, agent=await start_agent_with_effect(fixture)
+    turn, requests, effects = await fixture.run_permission_action(
+        "rejected.txt", reject, agent=await fixture.start_agent_with_effect()
     )
     frames = [requests[0], *effects[:2], turn.answer.line]
     failure = (
@@ -115,10 +74,10 @@ _ANSWERS_WITHOUT_CONSENT: Final[tuple[tuple[str, Reply], ...]] = (
 @case("permission.only-consent-allows")
 async def answers_without_consent(fixture: AgentFixture) -> None:
     """Answers that are not consent: cancelled, an error, an unknown outcome, a bare string."""
-    agent = await start_agent_with_effect(fixture)
+    agent = await fixture.start_agent_with_effect()
     for number, (name, reply) in enumerate(_ANSWERS_WITHOUT_CONSENT):
-        _, requests, effects = await run_permission_action(
-            fixture, f"no-{number}.txt", _always_reply(reply), agent=agent
+        _, requests, effects = await fixture.run_permission_action(
+            f"no-{number}.txt", _always_reply(reply), agent=agent
         )
         failure = f"{name} counts as consent"
         frames = [requests[0], *effects[:2]]
@@ -251,12 +210,12 @@ _DIALECT_ANSWERS: Final[tuple[Any, ...]] = (
 @case("accord.dialect-is-not-consent")
 async def answers_in_dialects(fixture: AgentFixture) -> None:
     """Answers in dialects: permission answers in dialects that name no offered option."""
-    agent = await start_agent_with_effect(fixture)
+    agent = await fixture.start_agent_with_effect()
     replies: list[tuple[str, Reply]] = [(repr(value), result_reply(value)) for value in _DIALECT_ANSWERS]
     replies.append(("an option that was not offered", select_option("not-offered")))
     for number, (name, reply) in enumerate(replies):
-        _, requests, effects = await run_permission_action(
-            fixture, f"dialect-{number}.txt", _always_reply(reply), agent=agent
+        _, requests, effects = await fixture.run_permission_action(
+            f"dialect-{number}.txt", _always_reply(reply), agent=agent
         )
         frames = [requests[0], *effects[:2]]
         failure = f"{name} counts as consent"
@@ -279,7 +238,7 @@ async def strict_mode(fixture: AgentFixture) -> None:
     def bare_answer(line: WireLine) -> Reply:
         return result_reply({"outcome": "allow_once"})
 
-    _, requests, effects = await run_permission_action(fixture, "strict.txt", bare_answer, agent=strict)
+    _, requests, effects = await fixture.run_permission_action("strict.txt", bare_answer, agent=strict)
     failure = "in strict mode a bare `allow_once` counts as consent"
     fixture.judge(rule, not effects, "strict: only the official form is consent", failure, requests[0])
 

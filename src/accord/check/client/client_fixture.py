@@ -1,6 +1,7 @@
 """The fixture of one case with a client: temporary folders, script, the client and its agents."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
@@ -10,13 +11,14 @@ from msgspec import Struct
 from accord.check import findings
 from accord.check.check_fixture import CheckFixture, ProgramTraits
 from accord.check.check_script import ClientCheckScript, ScriptedCommand, fill_placeholders, write_files
-from accord.check.checked_connection import CheckTimeouts, ConnectionOver
+from accord.check.checked_connection import CallAnswer, CheckTimeouts, ConnectionOver
 from accord.check.client.agent_responder import AgentResponder
 from accord.check.client.client_process import ClientLauncher, LaunchedClient
 from accord.check.client.client_under_test import AgentPipe, ClientUnderTest
 from accord.check.findings import CaseUnavailable, RuleId, RuleNotes
 from accord.check.program_launch import StartOptions
 from accord.clock import SYSTEM_CLOCK, Clock, within
+from accord.trace.trace_steps import at
 from accord.wire.envelope import Message
 
 
@@ -36,6 +38,41 @@ async def check_client_record(client: "ClientUnderTest", notes: RuleNotes) -> No
 PROMPT: Final = "Say hello."
 ANSWER_TEXT: Final = "AnswerOfTheCheck"
 """The agent's text. It is one word, so that a client does not wrap it when it prints it."""
+
+
+LONG_COMMAND: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(90)"
+"""A Python program that prints its process id and runs for 90 seconds."""
+
+
+class CheckedTerminal:
+    """A terminal of the client."""
+
+    def __init__(self, client: ClientUnderTest, id: str) -> None:
+        self.client = client
+        self.id = id
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        return {"sessionId": self.client.responder.session, "terminalId": self.id}
+
+    async def call(self, method: str, rule: RuleId) -> CallAnswer:
+        """Call `output`, `wait_for_exit`, `kill` or `release`."""
+        return await self.client.call(f"terminal/{method}", self._params, rule=rule)
+
+    def send_request(self, method: str) -> Any:
+        """Send the same request without waiting."""
+        return self.client.send_request(f"terminal/{method}", self._params)
+
+    async def wait_for_output(self, rule: RuleId) -> str:
+        """Wait for its first output; empty after the timeout."""
+        deadline = self.client.clock.now() + self.client.timeouts.soon
+        while self.client.clock.now() < deadline:
+            answer = await self.call("output", rule)
+            text = at(answer.result, "output")
+            if isinstance(text, str) and text.strip():
+                return text
+            await self.client.clock.sleep(0.02)
+        return ""
 
 
 class ClientFixture(CheckFixture[ClientCheckScript]):
@@ -172,6 +209,25 @@ class ClientFixture(CheckFixture[ClientCheckScript]):
             await self.process.wait(0.2)
             return self.process.exit is not None
         return await self.process.wait(self.timeouts.soon)
+
+    async def open_terminal(
+        self,
+        client: ClientUnderTest,
+        code: str,
+        rule: RuleId = "terminal.create-at-once",
+        **more: Any,
+    ) -> CheckedTerminal:
+        """Run Python code in a terminal of the client."""
+        args = ["-c", code, *more.pop("arguments", [])]
+        params = {"sessionId": client.responder.session, "command": sys.executable, "args": args, **more}
+        answer = await client.call("terminal/create", params, rule=rule)
+        id = at(answer.result, "terminalId")
+        if isinstance(id, str):
+            return CheckedTerminal(client, id)
+        if not self.has_action("allow"):
+            raise CaseUnavailable("it did not allow a terminal, and the script has no action 'allow'")
+        self.add_fail(rule, f"terminal/create gave {answer.summary}", answer)
+        raise CaseUnavailable(f"terminal/create gave {answer.summary}")
 
     async def finish_turn(
         self, turn: "ClientTurn", answer_text: str = "", rules: Sequence[RuleId] = ()

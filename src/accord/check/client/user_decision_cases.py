@@ -4,9 +4,15 @@ import asyncio
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ANSWER_TEXT, ClientCases, ClientFixture, Ping, tail
+from accord.check.client.client_fixture import (
+    ANSWER_TEXT,
+    LONG_COMMAND,
+    ClientCases,
+    ClientFixture,
+    Ping,
+    tail,
+)
 from accord.check.client.client_under_test import ClientUnderTest
-from accord.check.client.workspace_cases import LONG_COMMAND, open_terminal
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
 
@@ -238,7 +244,7 @@ async def updates_after_cancel(fixture: ClientFixture) -> None:
     client.update("tool_call", toolCallId="c1", title="Long", status="in_progress", kind="other")
     pending_wait = None
     if client.advertises("terminal"):
-        terminal = await open_terminal(fixture, client, LONG_COMMAND, rule)
+        terminal = await fixture.open_terminal(client, LONG_COMMAND, rule)
         pending_wait = terminal.send_request("wait_for_exit")
     await client.ping()
     fixture.process.interrupt()

@@ -1,12 +1,17 @@
 """Cases: files, terminals, commands."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 from accord.check.checked_connection import CallAnswer
-from accord.check.client.client_fixture import ClientCases, ClientFixture, ClientTurn
+from accord.check.client.client_fixture import (
+    LONG_COMMAND,
+    CheckedTerminal,
+    ClientCases,
+    ClientFixture,
+    ClientTurn,
+)
 from accord.check.client.client_under_test import ClientUnderTest
 from accord.check.findings import CaseUnavailable, RuleId
 from accord.trace.trace_steps import at
@@ -143,61 +148,6 @@ async def unadvertised_files(fixture: ClientFixture) -> None:
     await fixture.finish_turn(turn)
 
 
-LONG_COMMAND: Final = "import os,time; print(os.getpid(), flush=True); time.sleep(90)"
-"""A Python program that prints its process id and runs for 90 seconds."""
-
-
-class CheckedTerminal:
-    """A terminal of the client."""
-
-    def __init__(self, client: ClientUnderTest, id: str) -> None:
-        self.client = client
-        self.id = id
-
-    @property
-    def _params(self) -> dict[str, Any]:
-        return {"sessionId": self.client.responder.session, "terminalId": self.id}
-
-    async def call(self, method: str, rule: RuleId) -> CallAnswer:
-        """Call `output`, `wait_for_exit`, `kill` or `release`."""
-        return await self.client.call(f"terminal/{method}", self._params, rule=rule)
-
-    def send_request(self, method: str) -> Any:
-        """Send the same request without waiting."""
-        return self.client.send_request(f"terminal/{method}", self._params)
-
-    async def wait_for_output(self, rule: RuleId) -> str:
-        """Wait for its first output; empty after the timeout."""
-        deadline = self.client.clock.now() + self.client.timeouts.soon
-        while self.client.clock.now() < deadline:
-            answer = await self.call("output", rule)
-            text = at(answer.result, "output")
-            if isinstance(text, str) and text.strip():
-                return text
-            await self.client.clock.sleep(0.02)
-        return ""
-
-
-async def open_terminal(
-    fixture: ClientFixture,
-    client: ClientUnderTest,
-    code: str,
-    rule: RuleId = "terminal.create-at-once",
-    **more: Any,
-) -> CheckedTerminal:
-    """Run Python code in a terminal of the client."""
-    args = ["-c", code, *more.pop("arguments", [])]
-    params = {"sessionId": client.responder.session, "command": sys.executable, "args": args, **more}
-    answer = await client.call("terminal/create", params, rule=rule)
-    id = at(answer.result, "terminalId")
-    if isinstance(id, str):
-        return CheckedTerminal(client, id)
-    if not fixture.has_action("allow"):
-        raise CaseUnavailable("it did not allow a terminal, and the script has no action 'allow'")
-    fixture.add_fail(rule, f"terminal/create gave {answer.summary}", answer)
-    raise CaseUnavailable(f"terminal/create gave {answer.summary}")
-
-
 async def terminal_turn(fixture: ClientFixture) -> ClientTurn:
     """Start a turn with a client that allows terminals."""
     return await fixture.start_turn(*fixture.available_actions("allow"))
@@ -213,7 +163,7 @@ async def terminal_lifecycle(fixture: ClientFixture) -> None:
     rule = "terminal.kill-keeps-id"
     turn = await terminal_turn(fixture)
     client, notes = turn.client, fixture.notes
-    terminal = await open_terminal(fixture, client, LONG_COMMAND)
+    terminal = await fixture.open_terminal(client, LONG_COMMAND)
     notes.add_pass("terminal.create-at-once", "it answered while the command ran")
     waiting = terminal.send_request("wait_for_exit")
     answer = await terminal.call("output", "terminal.calls-during-wait")
@@ -247,7 +197,7 @@ async def release_running_command(fixture: ClientFixture) -> None:
     """Releasing a running command: its process must end."""
     rule = "terminal.release-kills"
     turn = await terminal_turn(fixture)
-    terminal = await open_terminal(fixture, turn.client, LONG_COMMAND)
+    terminal = await fixture.open_terminal(turn.client, LONG_COMMAND)
     pid = (await terminal.wait_for_output("terminal.output-members")).split()
     answer = await terminal.call("release", rule)
     if not pid or not pid[0].isdigit():
@@ -285,7 +235,7 @@ async def cancel_wait(fixture: ClientFixture) -> None:
     rule = "cancel-request.client-still-answered"
     turn = await terminal_turn(fixture)
     client = turn.client
-    terminal = await open_terminal(fixture, client, LONG_COMMAND)
+    terminal = await fixture.open_terminal(client, LONG_COMMAND)
     waiting = terminal.send_request("wait_for_exit")
     await client.ping()
     client.notify("$/cancel_request", {"requestId": waiting.id})
@@ -328,8 +278,7 @@ async def command_environment(fixture: ClientFixture) -> None:
     client = turn.client
     folder = fixture.folder / "subfolder"
     folder.mkdir()
-    terminal = await open_terminal(
-        fixture,
+    terminal = await fixture.open_terminal(
         client,
         _PRINT_ENVIRONMENT,
         rule,
@@ -356,7 +305,7 @@ async def command_exits(fixture: ClientFixture) -> None:
         ("raise SystemExit(3)", "exitCode", 3),
         ("import os; os.kill(os.getpid(), 9)", "signal", "SIGKILL"),
     ):
-        terminal = await open_terminal(fixture, turn.client, code, rule)
+        terminal = await fixture.open_terminal(turn.client, code, rule)
         answer = await terminal.call("wait_for_exit", rule)
         found = at(answer.result, member)
         passed = found == expected or (
@@ -373,7 +322,7 @@ async def output_limit(fixture: ClientFixture) -> None:
     """Output limit: more than the limit, in characters of two bytes."""
     rule = "terminal.output-limit"
     turn = await terminal_turn(fixture)
-    terminal = await open_terminal(fixture, turn.client, _PRINT_100_BYTES, rule, outputByteLimit=15)
+    terminal = await fixture.open_terminal(turn.client, _PRINT_100_BYTES, rule, outputByteLimit=15)
     await terminal.call("wait_for_exit", rule)
     answer = await terminal.call("output", rule)
     text, truncated = at(answer.result, "output"), at(answer.result, "truncated")

@@ -13,6 +13,7 @@ from accord.coder.files.session_files import NotText
 from accord.coder.files.text_document import diff_of
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.changed_file import require_existing
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
@@ -61,15 +62,6 @@ async def prepare(arguments: DeleteFileArguments, context: ToolContext) -> Prepa
         preview=preview,
         locations=(ToolCallLocation(file.path),),
     )
-
-
-async def require_existing(file: ResolvedFile, context: ToolContext) -> None:
-    """Raise ToolFailure if the file does not exist or is a symbolic link, whose target was not checked."""
-    status = await context.files.disk.stat(file)
-    if status is None:
-        raise ToolFailure(f"{file.path} does not exist")
-    if stat.S_ISLNK(status.st_mode):
-        raise ToolFailure(f"{file.path} is a symbolic link", "use the bash tool instead")
 
 
 def _require_empty(file: ResolvedFile) -> None:

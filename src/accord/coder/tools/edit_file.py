@@ -25,9 +25,9 @@ from accord.coder.files.text_match import (
 )
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
+from accord.coder.tools.changed_file import ChangedFile
 from accord.coder.tools.tool import BadArguments, CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
-from accord.coder.tools.write_file import ChangedFile
 from accord.safe_text import one_line
 from accord.schema.content import Content, TextContent, ToolCallContent, ToolCallLocation
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.delete_file import require_existing
+from accord.coder.tools.changed_file import require_existing
 from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome, text_outcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line

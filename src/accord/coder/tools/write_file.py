@@ -5,12 +5,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from accord.coder.files.exact_disk import FileTooLarge, ResolvedFile
-from accord.coder.files.session_files import NotText, encode_text
-from accord.coder.files.text_document import Document, diff_of, with_line_end
+from accord.coder.files.session_files import encode_text
+from accord.coder.files.text_document import diff_of, with_line_end
 from accord.coder.model_history import TextPart
 from accord.coder.tools.builtin_tool import BuiltInTool, ToolArguments
-from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolFailure, ToolOutcome
+from accord.coder.tools.changed_file import ChangedFile
+from accord.coder.tools.tool import CallSubject, PreparedCall, Report, ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.safe_text import one_line
 from accord.schema.content import ToolCallContent, ToolCallLocation
@@ -63,47 +63,6 @@ async def prepare(arguments: WriteFileArguments, context: ToolContext) -> Prepar
         preview=preview,
         locations=(ToolCallLocation(file.path),),
     )
-
-
-class ChangedFile:
-    """A file that a call will change, or create. A file must have been read by the model before."""
-
-    def __init__(self, file: ResolvedFile, context: ToolContext) -> None:
-        self._file = file
-        self._context = context
-        self.last_read: Document | None = None
-        self._was_missing = False
-
-    async def read(self) -> Document | None:
-        """Return the file, or None for a new one. Raises ToolFailure if the model does not know its text.
-
-        A client that had no such file is not asked again: creating a file reads it once.
-        """
-        file, context = self._file, self._context
-        exists = await context.files.disk.stat(file) is not None
-        if not exists and self._was_missing:
-            return None
-        # The client is not asked for a file that the model has not read: the call fails anyway.
-        from_client = not exists or context.read_files.was_read(file)
-        try:
-            document = await context.files.read(file, context.limits.file_bytes, from_client=from_client)
-        except NotText as error:
-            raise ToolFailure(str(error), "it can only be replaced with bash") from None
-        except FileTooLarge as error:
-            raise ToolFailure(f"{error}, more than can be edited", "use bash") from None
-        self._was_missing = document is None
-        if document is None:
-            return None
-        match context.read_files.state(file, document.digest):
-            case "unread":
-                raise ToolFailure(f"{file.path} exists but was not read", "read it first with read_file")
-            case "changed":
-                raise ToolFailure(
-                    f"{file.path} has changed since it was read", "read it again, then repeat this"
-                )
-            case "same":
-                self.last_read = document
-                return document
 
 
 WRITE_FILE: Final = BuiltInTool("write_file", "edit", "write", WriteFileArguments, prepare)
