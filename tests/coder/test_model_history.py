@@ -19,7 +19,6 @@ from accord.coder.model_history import (
     ToolUse,
     UserMessage,
     assistant_message,
-    decode_message,
     repair,
     result_message,
     text_of,
@@ -49,7 +48,7 @@ LIST = use("list_files", "2", path=".")
     ],
 )
 def test_message_round_trips_through_the_log(message: Message) -> None:
-    assert decode_message(msgspec.json.encode(message)) == message
+    assert msgspec.json.decode(msgspec.json.encode(message), type=Message) == message
 
 
 def test_valid_history_is_unchanged() -> None:

@@ -49,19 +49,10 @@ Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until a signal stops the gateway and return the exit code."""
-    if arguments and arguments[0] == "token":
-        from accord.cli.serve_tokens import main as token_main
+    if arguments and arguments[0] in ("token", "audit", "notify"):
+        from accord.cli.serve_subcommands import run_subcommand
 
-        return token_main(arguments[1:])
-    if arguments and arguments[0] == "notify":
-        from accord.cli.serve_notify import main as notify_main
-
-        return notify_main(arguments[1:])
-    if arguments and arguments[0] == "audit":
-        from accord.cli.serve_audit import main as audit_main
-
-        return audit_main(arguments[1:])
-
+        return run_subcommand(arguments[0], arguments[1:])
     serve_arguments = read_arguments(arguments)
     from accord.extras import require
 

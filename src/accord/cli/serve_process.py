@@ -28,7 +28,7 @@ import msgspec
 from accord.cli.agent_choice import choose_agent
 from accord.cli.command_parser import is_terminal, signal_handlers
 from accord.cli.serve_command import PORT, PORTS_TRIED, ServeArguments, ServeSettings
-from accord.cli.serve_tokens import print_first_token, print_start
+from accord.cli.serve_subcommands import print_first_token, print_start
 from accord.errors import UsageError
 from accord.frontend.agent_config import ConfiguredAgent, ConfiguredAgents, ask, leave_out, load, once
 from accord.frontend.sign_in import withheld_hints

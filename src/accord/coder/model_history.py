@@ -86,7 +86,6 @@ INTERRUPTED: Final = "Interrupted: this call has no result. It may or may not ha
 """The result of a tool call that was interrupted."""
 
 _DEPTH_LIMIT: Final = 100
-_DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
 
 def user_message(*parts: str | Part) -> UserMessage:
@@ -135,11 +134,6 @@ def _children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return cast(dict[Any, Any], value).values()
     return cast(list[Any], value) if isinstance(value, list) else ()
-
-
-def decode_message(data: bytes) -> Message:
-    """Decode a message. Raises `msgspec.MsgspecError`."""
-    return _DECODER.decode(data)
 
 
 def repair(history: Iterable[Message]) -> list[Message]:

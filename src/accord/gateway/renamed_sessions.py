@@ -34,10 +34,6 @@ class RenamedSessions:
         else:
             self._shown.pop(own_id, None)
 
-    def shown_id(self, own_id: str) -> str:
-        """The gateway's id of an open session of this process."""
-        return self._shown.get(own_id, own_id)
-
     def own_id(self, session_id: str) -> str:
         """The agent's id of a session."""
         return self._own.get(session_id) or self._names.own_id(self._agent, session_id)

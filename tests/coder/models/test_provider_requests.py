@@ -4,17 +4,18 @@ import base64
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.coder.models.harness import KEY, KINDS, READ, ask, final_message, of, remote_model, request
 
 from accord.coder.model_history import (
     ImagePart,
+    Message,
     TextPart,
     ThoughtPart,
     ToolUse,
     assistant_message,
-    decode_message,
     note_message,
     repair,
     result_message,
@@ -70,7 +71,7 @@ async def test_thoughts_precede_text_and_are_sent_back_with_their_signature(
     script = [ModelAnswer(Thought("Let me see.", "c2VhbA=="), "It is 4."), ModelAnswer("As I said.")]
     async with ModelServer(script) as server, remote_model(server, kind) as model:
         events = await ask(model)
-        stored = decode_message(encode(final_message(events)))
+        stored = msgspec.json.decode(encode(final_message(events)), type=Message)
         await ask(model, request(user_message("2+2?"), stored, user_message("Sure?")))
     assert [event.text for event in of(ThoughtDelta, events)] == ["Let me see."]
     assert [type(part) for part in stored.parts] == [ThoughtPart, TextPart]

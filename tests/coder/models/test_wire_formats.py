@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from accord.coder.model_history import (
     ThoughtPart,
     ToolUse,
     assistant_message,
-    decode_message,
     result_message,
     tool_uses_of,
     user_message,
@@ -191,7 +191,7 @@ def test_stored_history_of_earlier_versions_is_sent_with_its_thoughts(kind: Kind
     thought = {"type": "thought", "text": "Let me see.", "opaque": members.pop("thought")}
     call = {"type": "tool_use", "id": "pyd_ai_1", "name": "read_file", "arguments": {"path": "a"}}
     stored = {"role": "assistant", "parts": [thought, {"type": "text", "text": "It is 4."}, call], **members}
-    answer = decode_message(json.dumps(stored).encode())
+    answer = msgspec.json.decode(json.dumps(stored).encode(), type=Message)
     (use,) = tool_uses_of(answer)
     result = result_message(use, "x")
     sent = json.dumps(body(kind, user_message("2+2?"), answer, result, official=True))
@@ -1090,4 +1090,4 @@ def test_unexpected_values_never_break_the_reader(kind: Kind, data: st.DataObjec
         found = read(kind, *events)
     except (ProviderFailure, ModelError):
         return
-    assert decode_message(encode(final_message(found))) == final_message(found)
+    assert msgspec.json.decode(encode(final_message(found)), type=Message) == final_message(found)

@@ -27,7 +27,6 @@ from accord.coder.permissions.project_files import (
 )
 from accord.coder.session.definition_commands import AGENTS, HOOKS, SKILLS, SkillCommand, skill_commands
 from accord.coder.session.memory_command import MEMORY
-from accord.coder.session.rewind_commands import REDO, REWIND, UNDO
 from accord.coder.session.slash_commands import (
     COMPACT,
     HELP,
@@ -36,7 +35,10 @@ from accord.coder.session.slash_commands import (
     MODE,
     MODEL,
     PLAN,
+    REDO,
+    REWIND,
     TOOLS,
+    UNDO,
     USAGE,
     BuiltInCommand,
     CommandReply,

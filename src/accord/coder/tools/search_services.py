@@ -3,21 +3,30 @@
 Each needs one request. A key goes to its service and nowhere else: redirects are not followed.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from urllib.parse import quote_plus, urlsplit
 
 import msgspec
 
+from accord.coder.models.agent_as_model import ACP
 from accord.coder.models.credentials import Secret, find_key, key_variables
 from accord.coder.models.endpoints import Endpoint
+from accord.coder.models.model import RequestUsage
+from accord.coder.models.model_name import REHEARSAL
 from accord.coder.tools.tool import ToolFailure
 from accord.coder.user_config import WebConfig, address_error
+from accord.errors import AccordError
 from accord.frontend.web_client import WebAccess, WebPage, call_api, parse_url
 from accord.safe_text import one_line
+
+if TYPE_CHECKING:
+    from accord.coder.turn.session_runtime import SessionRuntime
+
 
 _MAX_BYTES: Final = 2 * 1024 * 1024
 _MAX_RESULTS: Final = 100
@@ -331,3 +340,32 @@ def _service(service: str, web: WebConfig, environment: Mapping[str, str], keys:
     source = variable if environment.get(variable, "").strip() else "credentials.json"
     address = web.search_url or form.official_address
     return SearchChoice(service, f"{form.title}, key from {source}", address, key)
+
+
+async def session_search(runtime: "SessionRuntime") -> tuple[SearchService | None, str]:
+    """The search of the session's model and settings, and why there is none."""
+    session = runtime.session
+    resources, web = session.resources, session.resources.config.web
+    environment = os.environ if resources.options.environment is None else resources.options.environment
+    model = session.model
+    is_remote = model.provider not in (REHEARSAL, ACP) and resources.options.resolver is None
+    try:
+        endpoint = resources.models.endpoints.get(model.provider, model.name) if is_remote else None
+        choice = choose_search(web, endpoint, environment)
+        if choice.service is None:
+            return None, choice.reason
+        if choice.service != "provider":
+            access = WebAccess(allowed=web.allowed)
+            return ApiSearch(choice.service, choice.address, choice.key, access), ""
+        from accord.coder.models.remote_model import RemoteModel
+
+        resolved = await resources.models.resolve(model)
+        assert isinstance(resolved, RemoteModel)
+    except AccordError as error:
+        return None, str(error)
+
+    def on_usage(usage: RequestUsage) -> None:
+        runtime.turn_usage.add(usage)
+        session.add_usage(usage)
+
+    return await resolved.web_search(on_usage), ""

@@ -574,7 +574,7 @@ class SessionRuntime:
         """Find what `web_search` asks; the model may have changed since the last turn."""
         if self.session.resources.config.web.search == "off":
             return
-        from accord.coder.turn.session_search import session_search
+        from accord.coder.tools.search_services import session_search
 
         self.search, problem = await session_search(self)
         if problem and problem != self._reported_search:

@@ -1,4 +1,4 @@
-"""`accord serve token`: creates, lists and revokes tokens; prints links and the start of `accord serve`.
+"""The subcommands of `accord serve`: `token`, `audit` and `notify`; the lines that the start prints.
 
 A running gateway sees changes of the tokens at once, and in a cluster all nodes do.
 
@@ -7,11 +7,13 @@ Imported on first use: it loads accord.gateway.
 
 import asyncio
 import json
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,8 +25,16 @@ from accord.cli.command_parser import (
     print_stderr,
     print_table,
 )
-from accord.cli.serve_command import PORT, cluster_settings, parse_duration
-from accord.errors import UsageError
+from accord.cli.exit_codes import FAILED
+from accord.cli.serve_command import (
+    PORT,
+    add_target_options,
+    cluster_settings,
+    notification_settings,
+    parse_duration,
+)
+from accord.clock import SYSTEM_CLOCK
+from accord.errors import AccordError, UsageError
 from accord.frontend.agent_config import leave_out, load
 from accord.gateway.access.access_contracts import Browsers, PushDevices, Tokens
 from accord.gateway.access.access_tokens import (
@@ -36,12 +46,16 @@ from accord.gateway.access.access_tokens import (
     pairing_link,
     qr_code,
 )
-from accord.gateway.access.audit_log import AuditLog
+from accord.gateway.access.audit_log import AuditBroken, AuditLog, VerifiedAudit, audit_file, verify_audit_log
 from accord.gateway.access.browser_logins import BrowserLogins
-from accord.gateway.access.push_devices import FilePushDevices
+from accord.gateway.access.push_devices import FilePushDevices, PushDevice
 from accord.gateway.access.request_origin import is_loopback, machine_address, split_origin
+from accord.gateway.notifications.notification_settings import shown_url
+from accord.gateway.notifications.notification_targets import Target
+from accord.gateway.notifications.notifier import Notifier
 from accord.gateway.running_gateways import list_running_gateways
 from accord.safe_text import visible
+from accord.text_width import count_text
 
 T = TypeVar("T")
 AccessWork: TypeAlias = Callable[[Tokens, Browsers, PushDevices], Coroutine[Any, Any, T]]
@@ -49,8 +63,13 @@ AccessWork: TypeAlias = Callable[[Tokens, Browsers, PushDevices], Coroutine[Any,
 _MAX_NAME_LENGTH: Final = 64
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one subcommand of `accord serve token` and return the exit code."""
+def run_subcommand(name: str, arguments: Sequence[str]) -> int:
+    """Run `accord serve token`, `audit` or `notify` and return the exit code."""
+    return {"token": _token, "audit": _audit, "notify": _notify}[name](arguments)
+
+
+def _token(arguments: Sequence[str]) -> int:
+    """Create, list or revoke tokens."""
     name = find_subcommand("accord serve token", _COMMANDS, arguments)
     if name is None:
         return 0 if arguments else 2
@@ -309,3 +328,89 @@ def _token_json(token: Token, used: float | None) -> dict[str, object]:
 
 def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment).astimezone().isoformat(timespec="seconds")
+
+
+_VERIFY: Final = "check the hashes of the audit log and name the first broken line"
+
+
+def _audit(arguments: Sequence[str]) -> int:
+    """Check that the audit log of the gateway is complete and unchanged."""
+    if find_subcommand("accord serve audit", {"verify": (_VERIFY,)}, arguments) is None:
+        return 0 if arguments else 2
+    return _verify(arguments[1:])
+
+
+def _verify(arguments: Sequence[str]) -> int:
+    parser = Parser("accord serve audit verify", _VERIFY)
+    parser.option("--expect HASH", "hash that an earlier check printed; must be in the log")
+    parser.option("--file F", "log to check (default: the audit log of the gateway)")
+    options = parser.parse_args(arguments)
+    if options.expect is not None and not re.fullmatch("[0-9a-f]{64}", options.expect):
+        raise UsageError(f"--expect {options.expect!r} is not a hash; it has 64 hexadecimal digits")
+    path = audit_file() if options.file is None else Path(options.file).absolute()
+    try:
+        verified = verify_audit_log(path, expect=options.expect)
+    except AuditBroken as error:
+        print_stderr(f"the audit log is broken: {error}", command="serve")
+        return FAILED
+    _print_result(path, verified)
+    return 0
+
+
+def _print_result(path: Path, verified: VerifiedAudit) -> None:
+    files = "" if verified.files == 1 else f" in {verified.files} files"
+    print(f"{path}: {count_text(verified.lines, 'line')}{files}, none changed or removed.")
+    if verified.first > 1:
+        print(f"It begins with number {verified.first}: rotation has removed older files.")
+    if verified.unhashed:
+        unhashed = count_text(verified.unhashed, "line")
+        print(f"Not checked: {unhashed} of a version without hashes.")
+    if verified.last is not None:
+        print(f"Last line: number {verified.last.seq}, hash {verified.last.hash}")
+        if not verified.has_head:
+            print(f"{path}.lock is missing, so lines removed at the end would not be noticed.")
+
+
+_NO_TARGETS: Final = (
+    "There is nothing to notify. Turn notifications on in the page, or name a topic or a webhook in "
+    "serve.json; see the documentation of notifications."
+)
+
+
+def _notify(arguments: Sequence[str]) -> int:
+    """Send a test notification to everything that gets notifications."""
+    parser = Parser("accord serve notify", "Send a test notification to all devices, topics and webhooks.")
+    add_target_options(parser)
+    parser.option("--cluster URL", "NATS servers of the cluster (default: those of serve.json)")
+    options = parser.parse_args(arguments)
+    settings = notification_settings(options)
+
+    async def send(tokens: Tokens, _: Browsers, devices: PushDevices) -> list[tuple[str, str]]:
+        notifier = Notifier(settings, devices, tokens, lambda rights: 0, clock=SYSTEM_CLOCK)
+        try:
+            targets: list[Target | PushDevice] = [*notifier.own_targets(), *devices.all()]
+            return [(_target_name(target, tokens), await _send_test(notifier, target)) for target in targets]
+        finally:
+            await notifier.aclose()
+
+    results = with_access(options.cluster, send)
+    for name, error in results:
+        print(f"{name}: {f'failed: {visible(error)}' if error else 'sent'}")
+    if not results:
+        print(_NO_TARGETS)
+    return FAILED if not results or any(error for _, error in results) else 0
+
+
+def _target_name(target: Target | PushDevice, tokens: Tokens) -> str:
+    if not isinstance(target, PushDevice):
+        return target.name
+    token = tokens.get(target.token)
+    name = f" ({visible(token.name)})" if token is not None and token.name else ""
+    return f"browser of token {target.token}{name} at {shown_url(target.endpoint)}"
+
+
+async def _send_test(notifier: Notifier, target: Target | PushDevice) -> str:
+    try:
+        return await notifier.send_test(target)
+    except (AccordError, OSError) as error:
+        return str(error)
