@@ -96,7 +96,7 @@ KINDS: dict[str, tuple[str, str]] = {
 """Every kind of file: the module that knows its format, and the test of a newer one."""
 
 NO_FORMAT = {
-    "cli/endpoint_login": "adds a server to config.toml",
+    "cli/provider_login": "adds a server to config.toml",
     "cluster/audit_stream": "a place in the audit log; without it, the copy starts anew",
     "cluster/server": "settings of another program, written at each start",
     "frontend/checkpoints/shadow_git": "a Git repository",

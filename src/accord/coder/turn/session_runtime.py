@@ -298,20 +298,12 @@ class SessionRuntime:
                 await self.report_usage(model, limits)
                 self._check_window()
 
-        background = context.background
         context = replace(context, use_skill=self.definitions.skill_loader(history, model))
         hooks = hooks or self.hooks
         tool_runner = self.tool_runner(context, excluded_tools, agent, hooks)
 
         async def collect_notes() -> list[UserMessage]:
-            if not is_session:
-                return []
-            notes = await self.prompt_builder.notes(tool_runner)
-            if self.hooks is not None and (said := self.hooks.take_context()):
-                notes.append(note_message(f"[hook] {said}"))
-            if isinstance(output, Turn):
-                notes += await self._steering_messages(output, sees_images=model.sees_images)
-            return notes if background is None else [*background.take_reports(), *notes]
+            return await self._collect_notes(output, model, tool_runner, context) if is_session else []
 
         return AgentLoop(
             output=output,
@@ -323,7 +315,7 @@ class SessionRuntime:
             budget=limits,
             request_limit=limits.requests() if is_session else limits.subagent_requests(agent),
             may_end=lambda: not isinstance(output, Turn) or session.steering.close_if_empty(output),
-            await_background=None if background is None else background.wait,
+            await_background=None if context.background is None else context.background.wait,
             on_stop=None if hooks is None else hooks.turn_stopping,
             effort=session.effort,
             reported_tools=session.reported_tools,
@@ -331,6 +323,17 @@ class SessionRuntime:
             on_usage=on_usage,
             compact_if_needed=budget.compaction_check(model, usage, output),
         )
+
+    async def _collect_notes(
+        self, output: TurnOutput, model: Model, tool_runner: ToolRunner, context: ToolContext
+    ) -> list[UserMessage]:
+        """What the model is told before its next request: reports, notes and new prompts of the user."""
+        notes = await self.prompt_builder.notes(tool_runner)
+        if self.hooks is not None and (said := self.hooks.take_context()):
+            notes.append(note_message(f"[hook] {said}"))
+        if isinstance(output, Turn):
+            notes += await self._steering_messages(output, sees_images=model.sees_images)
+        return notes if context.background is None else [*context.background.take_reports(), *notes]
 
     def tool_runner(
         self,
