@@ -60,7 +60,7 @@ def test_the_always_option_names_its_scope(project: Project):
     assert (
         name(project.fetch("https://docs.example.com/x?y")) == "Always allow docs.example.com in this session"
     )
-    assert name(project.read(".env")) == f"Always allow read_file on {project.root}/.env in this session"
+    assert name(project.read(".env")) == "Always allow read_file on this path in this session"
     assert name(project.run("echo x > out")) == f"Always allow write on {project.root}/out in this session"
     assert name(project.mcp()) == "Always allow mcp__db__query in this session"
     assert len(name(project.run("npm test /" + "x" * 300))) < 200

@@ -13,8 +13,10 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from msgspec.structs import replace
+
 from accord.errors import AccordError, MissingExtra, UsageError
-from accord.schema.content import TextContent
+from accord.schema.content import TextContent, Usage
 
 if TYPE_CHECKING:
     from accord.cli.run_job import RunResult, TurnRun
@@ -80,7 +82,10 @@ class OutputSchema:
                     result.error = OutputMismatch(f"{problem}{mismatch}")
                 else:
                     note(f"{problem}{mismatch}; asking once more")
+                    first = result.ended
                     result = await turn.run([TextContent(_RETRY_PROMPT.format(mismatch))])
+                    if result.ended is not None:
+                        result.ended = replace(result.ended, usage=_sum(first.usage, result.ended.usage))
         return result
 
     def read(self, answer: str) -> Any:
@@ -104,6 +109,18 @@ class OutputSchema:
         if error is not None:
             raise OutputMismatch(f"at {error.json_path}: {_one_line(error.message)}")
         return value
+
+
+def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
+    """The tokens of two turns."""
+    if one is None or other is None:
+        return one or other
+    counts: dict[str, Any] = {
+        name: (getattr(one, name) or 0) + (getattr(other, name) or 0)
+        for name in one.__struct_fields__
+        if name != "meta" and (getattr(one, name) or getattr(other, name))
+    }
+    return replace(other, **counts)
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from accord.frontend.policy_handler import (
     argument_text,
     is_command_title,
     option_label,
+    reason_note,
     request_details,
     shown_arguments,
     shown_diffs,
@@ -249,10 +250,9 @@ def show_permission(
         question.show(line, "  ")
     for line in _content_lines(permission, request):
         question.show(_shorten(line), "  | ")  # the mark shows that the agent wrote this, not Accord
-    if decision.rule not in ("default ask", "default reads"):
-        question.show(f"({decision.reason})", "  ")
-    if note := always_note(permission, decision):
-        question.show(note, "  ")
+    for note in (reason_note(permission, request, decision), always_note(permission, request, decision)):
+        if note:
+            question.show(note, "  ")
 
 
 def _content_lines(permission: PermissionRequest, request: ActionRequest) -> Iterator[str]:

@@ -150,11 +150,20 @@ def option_label(option: PermissionOption) -> str:
     return f"{name} ({option.kind.replace('_', ' ')})"
 
 
-def always_note(request: PermissionRequest, decision: Decision) -> str | None:
+def reason_note(request: PermissionRequest, action: ActionRequest, decision: Decision) -> str | None:
+    """Why the user is asked; None if that is the default, or if the question says so already."""
+    if decision.rule in ("default ask", "default reads"):
+        return None
+    reason = decision.reason_beside(action.paths, action.directories.cwd)
+    return None if any(reason in text for text in shown_texts(request)) else f"({reason})"
+
+
+def always_note(request: PermissionRequest, action: ActionRequest, decision: Decision) -> str | None:
     """What an "always" of the agent also allows in this client; None if nothing."""
     if decision.scope is None or all(option.kind != "allow_always" for option in request.options):
         return None
-    return f'("always" also allows {decision.scope} here, until the session ends)'
+    scope = decision.scope.beside(action.paths, action.directories.cwd)
+    return f'("always" also allows {scope} here, until the session ends)'
 
 
 def requested_folder(request: PermissionRequest) -> str:

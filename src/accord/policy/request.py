@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -107,6 +107,12 @@ class GrantScope:
     """
 
     grants: tuple[Grant, ...]
+
+    def beside(self, paths: Sequence[str | os.PathLike[str]], cwd: Path) -> str:
+        """The scope, for a question that names these paths: the only one is not repeated."""
+        where = f" on {os.path.join(cwd, paths[0])}" if len(paths) == 1 else ""
+        text = str(self)
+        return f"{text.removesuffix(where)} on this path" if where and text.endswith(where) else text
 
     def __str__(self) -> str:
         names = [str(grant) for grant in self.grants if grant.kind != "path"]
@@ -217,6 +223,11 @@ class Decision:
     """What decided: `floor`, the name of a rule, `mode ask`, `secret`, `outside`, `shell`, `always`..."""
     scope: GrantScope | None = None
     """What an "always" answer covers; None if none is offered."""
+
+    def reason_beside(self, paths: Sequence[str | os.PathLike[str]], cwd: Path) -> str:
+        """The reason, for a question that names these paths: the only one is not repeated."""
+        path = os.fspath(os.path.join(cwd, paths[0])) if len(paths) == 1 else ""
+        return f"it{self.reason[len(path) :]}" if path and self.reason.startswith(f"{path} ") else self.reason
 
     @property
     def allowed(self) -> bool:

@@ -67,7 +67,7 @@ def options_for(
             PermissionOption("allow_once", "Allow", "allow_once"),
             PermissionOption("reject_once", "Reject", "reject_once"),
         ]
-    scope_text = _shorten(str(scope))
+    scope_text = _shorten(scope.beside(request.paths, request.directories.cwd))
     always = f"Always allow {scope_text}"
     kept: list[PermissionOption] = []
     if can_keep and request.kind != "switch_mode":

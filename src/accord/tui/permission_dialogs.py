@@ -11,6 +11,7 @@ from accord.frontend.policy_handler import (
     always_note,
     is_command_title,
     option_label,
+    reason_note,
     request_details,
     shown_arguments,
     shown_diffs,
@@ -142,10 +143,9 @@ def _permission_parts(
     if arguments:
         lines = [f"{name}: {json_value_text(value)}" for name, value in arguments.items()]
         yield RevealedTextPart("\n".join(lines), quoted=True)
-    if decision.rule not in ("default ask", "default reads"):
-        yield RevealedTextPart(f"({decision.reason})")
-    if note := always_note(permission, decision):
-        yield RevealedTextPart(note)
+    for note in (reason_note(permission, request, decision), always_note(permission, request, decision)):
+        if note:
+            yield RevealedTextPart(note)
 
 
 def _detail_part(line: str) -> DrawnPart:

@@ -13,7 +13,7 @@ from tests.coder.models.harness import KINDS, NAMES
 from accord.cli.output_schema import OutputMismatch, OutputSchema
 from accord.coder.user_config import Kind
 from accord.errors import UsageError
-from accord.testing.model_script import ModelAnswer
+from accord.testing.model_script import ModelAnswer, ScriptedUsage
 from accord.testing.model_server import ModelServer
 
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
@@ -34,12 +34,17 @@ def configure(harness: RunHarness, server: ModelServer, kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_wrong_answer_is_asked_for_once_more(harness: RunHarness, schema: str, kind: Kind) -> None:
-    script = [ModelAnswer("It is fine."), ModelAnswer('Here it is:\n```json\n{"ok": true}\n```\n')]
+    right = 'Here it is:\n```json\n{"ok": true}\n```\n'
+    script = [
+        ModelAnswer("It is fine.", usage=ScriptedUsage(1000, 20)),
+        ModelAnswer(right, usage=ScriptedUsage(3000, 7)),
+    ]
     async with ModelServer(script) as server:
         configure(harness, server, kind)
         words = ["look", "--model", f"scripted:{NAMES[kind]}", "--format", "json", "--output-schema", schema]
         ran = await asyncio.to_thread(harness.run, *words)
     assert (ran.code, ran.result["output"]) == (0, {"ok": True}), ran.err
+    assert (ran.result["usage"]["inputTokens"], ran.result["usage"]["outputTokens"]) == (4000, 27)
     assert "does not match --output-schema schema.json: it is not JSON" in ran.err
     assert json.dumps(SCHEMA) in json.dumps(server.requests[0].body).replace('\\"', '"')
     assert "Answer again, with the JSON value alone" in json.dumps(server.requests[1].body)

@@ -108,6 +108,22 @@ def test_a_question_of_the_client_names_accord_and_shows_the_change(harness: Run
     assert (harness.cwd / "a.txt").read_text() == "new\n"
 
 
+def test_a_question_about_a_file_outside_names_it_in_title_and_details_only(
+    harness: RunHarness, tmp_path: Path
+) -> None:
+    file = tmp_path / "outside.txt"
+    file.write_text("x")
+    words = ("run", "--cwd", str(harness.cwd), f"read {file}")
+    with in_terminal(*words, env=harness.env(TERM="xterm", ACCORD_MODEL="rehearsal")) as terminal:
+        terminal.expect("Choose 1-6: ")
+        question = terminal.shown[terminal.shown.index("Accord asks: ") :]
+        terminal.type("3\r")
+        assert terminal.end() == 5
+    assert "Asked because it lies outside the session's folders." in question
+    assert "Always allow read_file on this path in this session" in question
+    assert question.count("outside.txt") == 2
+
+
 def test_a_rejection_and_ctrl_d_exit_with_5(harness: RunHarness) -> None:
     for typed, outcome in (("3\r", '"optionId": "no"'), (CTRL_D, '"optionId": "no"')):
         with run(harness, *odd_agent("permission", "{}")) as terminal:

@@ -365,6 +365,42 @@ async def test_hooks_are_listed_and_can_be_trusted_later(harness: AgentHarness) 
     assert "[hook] of the project" in told(model)
 
 
+async def test_hooks_read_the_transcript_of_the_session(harness: AgentHarness) -> None:
+    copies = harness.home / "copies"
+    copies.mkdir()
+    code = (
+        "path = event['transcript_path']; text = open(path).read()\n"
+        f"name = {str(copies)!r} + '/' + event['hook_event_name'] + str(len(os.listdir({str(copies)!r})))\n"
+        "lines = [json.loads(line) for line in text.splitlines()]\n"
+        "mode = oct(os.stat(path).st_mode & 0o777)\n"
+        "json.dump({'path': path, 'mode': mode, 'lines': lines}, open(name, 'w'))"
+    )
+    reads = hook(harness, "reads", code)
+    user_hooks(harness, PreToolUse=reads, Stop=reads, SessionEnd=reads)
+    half = "half \ud83d"
+    model = ScriptedModel([half, use("write_file", path="a.txt", content="x")])
+    async with harness.client(model=model, mode="full-access") as client:
+        session = await client.new_session(harness.cwd)
+        await client.turn(session, "make a.txt")
+        await client.turn(session, "thanks")
+    seen = {file.name: json.loads(file.read_text()) for file in sorted(copies.iterdir())}
+    assert list(seen) == ["PreToolUse0", "SessionEnd3", "Stop1", "Stop2"]
+    path = Path(seen["Stop1"]["path"])
+    assert path == harness.home / "data" / "transcripts" / f"{session}.jsonl"
+    assert seen["Stop1"]["mode"] == "0o600"
+    assert not path.exists(), "it ends with the session"
+    assert seen["PreToolUse0"]["lines"] == seen["Stop1"]["lines"][:2]
+    contents = [line["message"]["content"] for line in seen["SessionEnd3"]["lines"]]
+    asked, [text, call], [result], done, *_ = contents
+    assert asked == [{"type": "text", "text": "make a.txt"}]
+    assert text == {"type": "text", "text": half}
+    assert (call["name"], call["input"]["file_path"]) == ("Write", "a.txt")
+    assert (result["tool_use_id"], result["is_error"]) == (call["id"], False)
+    assert done == [{"type": "text", "text": "done"}]
+    roles = [line["type"] for line in seen["SessionEnd3"]["lines"]]
+    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant"]
+
+
 # -- faults --------------------------------------------------------------------------------------------------
 
 
@@ -399,6 +435,17 @@ async def test_failing_hooks_are_shown_and_block_only_if_told_to(
     for reason in ("/does/not/exist", "invalid JSON", "did not end within 0.2 s", "exited with code 7"):
         assert reason in shown
     assert "hidden-value" not in shown
+
+
+async def test_a_transcript_that_cannot_be_written_is_reported_and_hooks_run(harness: AgentHarness) -> None:
+    user_hooks(harness, UserPromptSubmit=hook(harness, "path", "print(repr(event['transcript_path']))"))
+    (harness.home / "data").mkdir(exist_ok=True)
+    (harness.home / "data" / "transcripts").write_text("in the way")
+    model = ScriptedModel()
+    async with harness.client(model=model, capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "no transcript for hooks: " in json.dumps(updates)
+    assert "[hook] ''" in told(model)
 
 
 async def test_cancel_ends_a_running_hook_with_its_children(harness: AgentHarness) -> None:

@@ -122,7 +122,10 @@ async def test_the_user_ends_a_running_call_and_the_turn_goes_on(
         assert turns.state(chunk["terminalId"])["exitStatus"]["signal"]
         error = await turns.client.error("tool_call/cancel", sessionId=turns.session, toolCallId=call_id)
         assert error["code"] == -32602
-    text = "The user canceled this call before it was done. It may have had effects."
+    text = (
+        "The user canceled this call before it was done. It may have had effects. "
+        "Its output until then:\\nbegun'"
+    )
     assert any(text in str(request.messages) for request in model.requests)
 
 

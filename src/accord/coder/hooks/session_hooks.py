@@ -23,8 +23,10 @@ from accord.coder.hooks.hook_command import (
     scripts_of,
 )
 from accord.coder.hooks.hook_config import MORE_TOOL_NAMES, TOOL_NAMES, Event, Hook, HookSet
-from accord.coder.model_history import Part, TextPart
+from accord.coder.hooks.transcript_file import TranscriptFile
+from accord.coder.model_history import Message, Part, TextPart
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
+from accord.paths import explain_file_error
 from accord.policy.installed_program import installed_program
 from accord.policy.mode_names import Mode
 
@@ -81,6 +83,8 @@ class HookEnvironment:
     clock: Clock
     report: Report
     model: Callable[[], str]
+    messages: Callable[[], Sequence[Message]]
+    """The messages of the session, for the transcript."""
     source: str = "startup"
     """How the session began, for SessionStart hooks."""
     variables: Callable[[], Mapping[str, str]] = dict
@@ -106,6 +110,11 @@ class SessionHooks:
         self._shell = installed_program("bash", (environment.cwd,)) or "/bin/sh"
         self._used: set[Hook] = set() if replaced is None else replaced._used
         self._started = replaced is not None and replaced._started
+        self._transcript = (
+            TranscriptFile(environment.session_id, environment.cwd, _with_other_names)
+            if replaced is None
+            else replaced._transcript
+        )
         self._background = BackgroundHooks(environment.report) if replaced is None else replaced._background
         self._stop_reasons: list[str] = []
         self._agent: Mapping[str, str] = {}
@@ -213,6 +222,7 @@ class SessionHooks:
             await self._run("SessionEnd", ("other",), {"reason": "other"})
         finally:
             await self._background.end()
+            await asyncio.to_thread(self._transcript.remove)
 
     async def subagent_started(self) -> str:
         """Run SubagentStart hooks. Returns text for the sub-agent."""
@@ -263,7 +273,7 @@ class SessionHooks:
         environment = self._environment
         payload = {
             "session_id": environment.session_id,
-            "transcript_path": "",
+            "transcript_path": await self._write_transcript(),
             "cwd": environment.cwd,
             "permission_mode": _MODES[environment.mode()],
             "hook_event_name": event,
@@ -282,6 +292,14 @@ class SessionHooks:
         if combined.stop is not None:
             self._stop_reasons.append(combined.stop)
         return combined
+
+    async def _write_transcript(self) -> str:
+        """Bring the transcript up to date. Returns its path, or nothing if it cannot be written."""
+        try:
+            return await asyncio.to_thread(self._transcript.write, list(self._environment.messages()))
+        except OSError as error:
+            await self._environment.report("Hook", f"no transcript for hooks: {explain_file_error(error)}")
+            return ""
 
     async def _answer_of(self, hook: Hook, payload: Mapping[str, Any]) -> HookAnswer:
         """What a hook decides; nothing if it goes on in the background."""
@@ -357,13 +375,18 @@ def _guarded_names(tool: Tool) -> tuple[str, ...]:
 
 def _tool_input(tool: Tool, call: PreparedCall) -> dict[str, Any]:
     """The arguments with our names and Claude Code's. Paths of files are absolute under Claude Code's."""
-    arguments = dict(call.arguments)
-    for own, other in _OTHER_KEYS.get(tool.name, {}).items():
-        if arguments.get(own) is not None:
-            arguments[other] = arguments[own]
+    arguments = _with_other_names(tool.name, call.arguments)
     if tool.name in _FILE_TOOLS and call.locations:
         arguments["file_path"] = os.path.abspath(call.locations[0].path)
     return arguments
+
+
+def _with_other_names(tool_name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(arguments)
+    for own, other in _OTHER_KEYS.get(tool_name, {}).items():
+        if both.get(own) is not None:
+            both[other] = both[own]
+    return both
 
 
 def _own_arguments(tool_name: str, sent: Mapping[str, Any], updated: Mapping[str, Any]) -> dict[str, Any]:

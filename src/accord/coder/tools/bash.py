@@ -300,6 +300,7 @@ async def _run_locally(
     shown = None
     if display is not None:
         shown = ShownCommand(display, launch, local.kill, limit, context.clock)
+    await report(ToolProgress(output=lambda: output.text(_TRUNCATION_ADVICE)))
     async with contextlib.AsyncExitStack() as stack:
         async with local as command:
             if shown is not None:

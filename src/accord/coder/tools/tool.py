@@ -71,6 +71,8 @@ class ToolProgress:
     content: Sequence[ToolCallContent] | None = None
     locations: Sequence[ToolCallLocation] | None = None
     title: str | None = None
+    output: Callable[[], str] | None = None
+    """Returns the output so far. The model gets it if the user ends the call."""
 
 
 @dataclass(frozen=True, slots=True)

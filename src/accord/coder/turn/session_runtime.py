@@ -543,6 +543,7 @@ class SessionRuntime:
                 clock=session.clock,
                 report=self._warn,
                 model=lambda: str(session.model),
+                messages=lambda: session.history.messages,
                 variables=telemetry.environment,
                 source="fork" if session.is_fork else "resume" if self._is_resumed else "startup",
             )

@@ -40,6 +40,8 @@ from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent, ToolKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from accord.coder.hooks.session_hooks import SessionHooks
     from accord.coder.permissions.permission_gate import AskPermission, PermissionGate
 
@@ -216,6 +218,17 @@ class _ShownUse:
     output: ToolCallOutput
     begun: bool = False
     """Whether it may have had effects."""
+    text: Callable[[], str] | None = None
+    """Returns what it has put out so far."""
+
+    @property
+    def cancelled_result(self) -> ToolResult:
+        """What the model gets when the user has ended the call."""
+        if not self.begun:
+            return result_message(self.use, _CALL_CANCELLED, failed=True)
+        text = "" if self.text is None else self.text().rstrip()
+        shown = f" Its output until then:\n{text}" if text else ""
+        return result_message(self.use, f"{_RUN_CANCELLED}{shown}", failed=True)
 
 
 _T = TypeVar("_T")
@@ -452,15 +465,13 @@ class ToolRunner:
         )
         shown = _ShownUse(use, tool, call, call_output)
         result = await stoppable.run(self._run_shown(shown, hook_context))
-        if result is None:
-            return result_message(use, _RUN_CANCELLED if shown.begun else _CALL_CANCELLED, failed=True)
-        return result
+        return shown.cancelled_result if result is None else result
 
     async def _run_shown(self, shown: "_ShownUse", hook_context: str) -> ToolResult:
         """Ask for permission and run the call."""
         use, tool, call, call_output = shown.use, shown.tool, shown.call, shown.output
         async with call_output:
-            ask = _permission_asker(call_output, tool, call, self._hooks)
+            ask = _permission_asker(call_output, tool, call, self._hooks, self._gate.directories.cwd)
             ruling = await self._gate.ruling(tool, call, ask)
             if not ruling.allowed:
                 await _show_failure(call_output, ruling.shown)
@@ -470,7 +481,7 @@ class ToolRunner:
                 await self._before_run(tool, call)
             shown.begun = True
             began = time.monotonic()
-            outcome = await self._outcome(tool, call, _progress_reporter(call_output))
+            outcome = await self._outcome(tool, call, _progress_reporter(shown))
             seconds = time.monotonic() - began
             if not outcome.failed:
                 self.touched_paths += call.subject.paths
@@ -498,7 +509,7 @@ class ToolRunner:
 
 
 def _permission_asker(
-    call_output: ToolCallOutput, tool: Tool, call: PreparedCall, hooks: "SessionHooks | None"
+    call_output: ToolCallOutput, tool: Tool, call: PreparedCall, hooks: "SessionHooks | None", cwd: "Path"
 ) -> "AskPermission":
     """Asks the user for permission and shows what the call would do. A hook can refuse it first."""
 
@@ -507,7 +518,8 @@ def _permission_asker(
             return PermissionAnswer(message=f"{denied} (a hook)")
         content: list[ToolCallContent] = []
         if not decision.rule.startswith("mode "):
-            content.append(Content(TextContent(f"Asked because {decision.reason}.")))
+            reason = decision.reason_beside(call.subject.paths, cwd)
+            content.append(Content(TextContent(f"Asked because {reason}.")))
         try:
             content += await call.preview()
         except AccordError as error:
@@ -519,8 +531,12 @@ def _permission_asker(
     return ask
 
 
-def _progress_reporter(call_output: ToolCallOutput) -> Report:
+def _progress_reporter(shown: _ShownUse) -> Report:
+    call_output = shown.output
+
     async def report(progress: ToolProgress) -> None:
+        if progress.output is not None:
+            shown.text = progress.output
         if progress.title is not None:
             await call_output.title(progress.title)
         if progress.locations is not None:
