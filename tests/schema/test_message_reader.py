@@ -19,6 +19,7 @@ from accord.schema.client_requests import PermissionOption
 from accord.schema.dialects import final_text, set_method_of
 from accord.schema.message_reader import MessageReader, SplitUpdate
 from accord.schema.methods import METHODS, notification
+from accord.wire.transport import OversizedFrame
 
 OPTIONS = [PermissionOption("y", "Allow", "allow_once"), PermissionOption("n", "Reject", "reject_once")]
 HI = {"type": "text", "text": "hi"}
@@ -296,19 +297,19 @@ _LINE = (
 )
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        _LINE % b"\xff",
-        _LINE.replace(b'"params"', b'"_meta":"\xff","params"') % b"not text",
-        _LINE.replace(b"{", b'{"id":1,', 1) % b"a request",
-        _LINE.replace(b"session/update", b"session/other") % b"another method",
-        _LINE.replace(b"text", b"kind", 1) % b"a dialect",
-        _LINE % b"two" + _LINE % b"values",
-        (_LINE % b"cut")[:-1],
-        b"",
-    ],
+_ODD_LINES = (
+    _LINE % b"\xff",
+    _LINE.replace(b'"params"', b'"_meta":"\xff","params"') % b"not text",
+    _LINE.replace(b"{", b'{"id":1,', 1) % b"a request",
+    _LINE.replace(b"session/update", b"session/other") % b"another method",
+    _LINE.replace(b"text", b"kind", 1) % b"a dialect",
+    _LINE % b"two" + _LINE % b"values",
+    (_LINE % b"cut")[:-1],
+    b"",
 )
+
+
+@pytest.mark.parametrize("odd", _ODD_LINES)
 def test_lines_that_are_read_together_are_read_as_each_alone(odd: bytes):
     update = notification("client", "session/update")
     assert update is not None
@@ -316,8 +317,8 @@ def test_lines_that_are_read_together_are_read_as_each_alone(odd: bytes):
     plain = [_LINE % b"a", _LINE % "é".encode()]
     assert many(plain) == [one(line) for line in plain]
     assert one(odd) is None
-    assert many([*plain, odd]) is None
-    assert many([odd, *plain]) is None
+    assert many([*plain, odd]) == [*many(plain), None]
+    assert many([odd, *plain]) == [None, *many(plain)]
 
 
 def test_an_error_is_one_short_line():
@@ -332,3 +333,12 @@ def test_an_error_is_one_short_line():
         )
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 400
+
+
+@given(lines=st.lists(st.sampled_from((*_ODD_LINES, _LINE % b"plain", OversizedFrame(10, b"{", b"}")))))
+def test_many_lines_are_read_together_as_each_alone(lines: list[Any]) -> None:
+    update = notification("client", "session/update")
+    assert update is not None
+    reader = MessageReader()
+    one, many = reader.line_reader(update), reader.lines_reader(update)
+    assert many(lines) == [one(line) if isinstance(line, bytes) else None for line in lines]

@@ -124,6 +124,24 @@ async def frames_sent_in_one_loop_iteration_arrive_in_few_batches(make_link: Mak
 
 
 @check
+async def a_stream_over_many_loop_iterations_arrives_in_order(make_link: MakeLink) -> None:
+    async with make_link() as link:
+        inbox = Inbox()
+        link.near.start(inbox)
+        sent: list[Frame] = []
+        for number in range(500):
+            kind = b'"id":1,"result":{}' if number % 97 == 96 else b'"method":"update"'
+            frame = b'{"jsonrpc":"2.0",%s,"n":%d}' % (kind, number)
+            sent.append(frame)
+            link.near.send(frame)
+            if number % 50 == 49:
+                await inbox.count(len(sent))  # the last frames are not held back until more are sent
+            else:
+                await asyncio.sleep(0)
+        assert await inbox.count(500) == sent
+
+
+@check
 async def bytes_arrive_unchanged(make_link: MakeLink) -> None:
     async with make_link() as link:
         inbox = Inbox()

@@ -210,18 +210,6 @@ class ClientPeer:
             raise ConnectionClosed("the agent has stopped") from None
         return True
 
-    @property
-    def frequent_notify(self) -> Callable[[str, Any], None]:
-        """Sends frequent notifications; those that need no translation do not pass through one."""
-        return self.connection.notify if self.translation is None else self._notify_translated
-
-    def _notify_translated(self, method: str, params: Any) -> None:
-        translation = self.translation
-        assert translation is not None
-        is_unchanged = translation.is_unchanged
-        passes = is_unchanged is not None and is_unchanged(params)
-        self.connection.notify(method, params, translation.transmit if passes else None)
-
     def send_update(self, session_id: str, update: SessionUpdate) -> None:
         self.connection.notify("session/update", SessionNotification(session_id, update))
 

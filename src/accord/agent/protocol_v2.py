@@ -13,8 +13,6 @@ from msgspec import UNSET, Raw
 from accord.agent.session_v2 import SessionV2
 from accord.errors import InvalidParams, InvalidRequest, MethodNotFound, NotFound, RpcError
 from accord.schema import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
     AudioContent,
     AuthenticateRequest,
     CancelledOutcome,
@@ -41,7 +39,6 @@ from accord.schema import (
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
-    TextContent,
     Unknown,
     v2,
 )
@@ -68,7 +65,7 @@ from accord.wire.envelope import (
     encode_failure,
     parse_envelope,
 )
-from accord.wire.translation import TranslatingTransport, is_extension_call, is_response
+from accord.wire.translation import CALL_START, TranslatingTransport, is_extension_call, is_response
 from accord.wire.transport import Frame
 
 _FORMER_METHODS: Final = {
@@ -84,14 +81,10 @@ _CHUNK_LINE: Final = re.compile(
     rb'"content":\{"type":"text","text":"([^"\\]*(?:\\.[^"\\]*)*)"\}(?:,"messageId":"([^"\\]+)")?\}\}\}'
 )
 """A chunk that is the same in both versions, or gets an id. Nothing else passes unread."""
-_TEXT: Final = b'"text":"'
+_TEXT: Final = b'"text":'
 _CHUNKS: Final[dict[bytes, type]] = {
     b"agent_message": v2.AgentMessageChunkV2,
     b"agent_thought": v2.AgentThoughtChunkV2,
-}
-_CHUNKS_V1: Final[dict[bytes, type]] = {
-    b"agent_message": AgentMessageChunk,
-    b"agent_thought": AgentThoughtChunk,
 }
 _PROMPT_BLOCKS: Final = (
     (ImageContent, "image"),
@@ -108,7 +101,6 @@ class AgentProtocolV2:
         self._transport = transport
         transport.takes_events = True
         transport.passes = lambda frame: not self._questions and is_response(frame)
-        transport.is_unchanged = self._is_unchanged
         self._start_again = start_again
         self._initialized = False
         self._used = False  # whether a request after `initialize` was received
@@ -117,10 +109,7 @@ class AgentProtocolV2:
         self._answers: dict[Any, Answer] = {}  # what to do with the agent's responses, by id
         self._questions: dict[Any, SessionV2 | None] = {}  # the agent's open requests, by id
         self._count = 0
-        self._chunk_ends: dict[bytes, tuple[bytes, bytes]] = {}
-        """What is before the text of the last chunk of each session, and what is behind it: from the agent,
-        and for the client. Empty after other frames.
-        """
+        self._chunk_ends = transport.chunk_ends
         self._requests: dict[str, Callable[[Any, Envelope], None]] = {
             "auth/login": self._login,
             "auth/logout": self._logout,
@@ -205,9 +194,19 @@ class AgentProtocolV2:
 
     def send(self, frame: bytes) -> None:
         """Handle a frame of the agent."""
+        if frame.startswith(CALL_START):
+            if is_extension_call(frame):
+                self._transport.transmit(frame)
+            else:
+                self._send_message(frame)
+            return
         text = frame.find(_TEXT) + len(_TEXT)
         ends = self._chunk_ends.get(frame[:text])
-        if ends is None or frame.find(b'"', text) != len(frame) - len(ends[0]) or not frame.endswith(ends[0]):
+        if (
+            ends is None
+            or frame.find(b'"', text + 1) != len(frame) - len(ends[0]) - 1
+            or not frame.endswith(ends[0])
+        ):
             chunk = _CHUNK_LINE.fullmatch(frame)
             ends = None if chunk is None else self._plain_ends(chunk)
         elif b"\\" in frame and _CHUNK_LINE.fullmatch(frame) is None:
@@ -216,9 +215,9 @@ class AgentProtocolV2:
             old, new = ends
             self._transport.transmit(frame if old == new else frame[: -len(old)] + new)
             return
-        if is_extension_call(frame):
-            self._transport.transmit(frame)
-            return
+        self._send_message(frame)
+
+    def _send_message(self, frame: bytes) -> None:
         self.forget_chunks()
         envelope = parse_envelope(frame)
         method = envelope.method
@@ -527,28 +526,13 @@ class AgentProtocolV2:
         session.insert()
         sent_id: bytes | None = chunk[4]
         message_id = session.ids.of(_CHUNKS[chunk[2]], sent_id.decode() if sent_id else UNSET)
-        old = new = chunk[0][chunk.end(3) :]
-        session.streamed = (type(None), "")
+        old = new = chunk[0][chunk.end(3) + 1 :]
         if sent_id is None:
-            new = b'"},"messageId":%s}}}' % encode(message_id)
-        else:
-            session.streamed = (_CHUNKS_V1[chunk[2]], message_id)
+            new = b'},"messageId":%s}}}' % encode(message_id)
         self._chunk_ends.pop(session.chunk_start, None)
-        session.chunk_start = chunk[0][: chunk.start(3)]
+        session.chunk_start = chunk[0][: chunk.start(3) - 1]
         self._chunk_ends[session.chunk_start] = old, new
         return old, new
-
-    def _is_unchanged(self, notification: SessionNotification) -> bool:
-        """Whether an update is a text, the same in both versions, for the message that is being streamed."""
-        update: Any = notification.update
-        session = self._sessions.get(notification.session_id)
-        return (
-            session is not None
-            and session.chunk_start in self._chunk_ends
-            and isinstance(update, session.streamed[0])
-            and update.message_id == session.streamed[1]
-            and isinstance(update.content, TextContent)
-        )
 
     def _ask_permission(self, envelope: Envelope) -> None:
         request = decode(RequestPermissionRequest, envelope.params)

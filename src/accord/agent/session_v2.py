@@ -98,8 +98,6 @@ class SessionV2:
         """The id of the running prompt's message, if the agent was told one."""
         self.chunk_start: bytes = b""
         """The line of the last chunk, up to its text."""
-        self.streamed: tuple[type[Any], str] = (type(None), "")
-        """The type of this chunk, and the id of its message."""
         self.silent: bool = False
         """Whether a replay goes on that the client did not ask for."""
         self.replayed: set[tuple[type, str]] | None = None

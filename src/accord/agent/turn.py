@@ -24,6 +24,7 @@ from accord.agent.tool_call_scope import (
 )
 from accord.errors import InternalError, RpcError, UsageError
 from accord.schema.client_requests import PermissionOption
+from accord.schema.codec import encode
 from accord.schema.content import (
     ContentBlock,
     PromptRequest,
@@ -46,6 +47,7 @@ from accord.schema.updates import (
     SessionNotification,
     SessionUpdate,
 )
+from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
     from accord.agent.client_services import ClientTerminal, CommandResult
@@ -55,6 +57,8 @@ HandlerResult: TypeAlias = StopReason | PromptResponse | None
 """The result of a prompt handler: a stop reason (None: `end_turn`), or the whole response."""
 
 _STOP_REASONS: Final = get_args(StopReason)
+_TEXT: Final = "text"
+"""Stands for the text where the line of a chunk is built. No message id is this word."""
 
 ChunkType: TypeAlias = type[AgentMessageChunk | AgentThoughtChunk]
 
@@ -70,7 +74,8 @@ class Turn:
         """The content of the prompt: text, links, and the other types that the agent accepts."""
         self._core = core
         self._connection = core.peer.connection
-        self._notify = core.peer.frequent_notify
+        self._transport = self._connection.transport
+        self._translation = core.peer.translation
         self._message_id: str | None = None
 
     @property
@@ -143,10 +148,17 @@ class Turn:
         # Within a message nothing is checked: the end of the turn or of the connection resets `chunk_type`.
         if core.chunk_type is not kind and not core.start_message(kind):
             return
+        if type(content) is str and self.session.on_update is None:
+            head, tail = core.chunk_ends
+            if self._translation is None:
+                self._transport.send(head + encode(content) + tail)
+            else:
+                self._translation.send_text(head, encode(content), tail)
+            return
         chunk = kind(content_block(content), core.message_id)
         if self.session.on_update is not None:
             self.session.on_update(chunk)
-        self._notify("session/update", SessionNotification(self.session.id, chunk))
+        core.peer.send_update(self.session.id, chunk)
 
     def _append_now(self, kind: ChunkType, content: str | ContentBlock) -> None:
         block = content_block(content)
@@ -383,6 +395,8 @@ class TurnCore:
         self.chunk_type: ChunkType | None = None
         """The type of the current message. None: the next chunk starts a new message."""
         self.message_id: str = ""
+        self.chunk_ends: tuple[bytes, bytes] = (b"", b"")
+        """The line of a chunk of the current message, before and behind its text as JSON."""
         self.turn: Turn = Turn(self, request)
         self._state: Literal["live", "answered", "abandoned"] = "live"
         self._open_calls: dict[str, Callable[[], None]] = {}
@@ -413,6 +427,10 @@ class TurnCore:
         self._session_core.send_held_notices()
         self.chunk_type = chunk_type
         self.message_id = self.session.new_message_id()
+        chunk = chunk_type(TextContent(_TEXT), self.message_id)
+        line = encode(Notification("session/update", SessionNotification(self.session.id, chunk)))
+        head, _, tail = line.rpartition(encode(_TEXT))
+        self.chunk_ends = (head, tail)
         return True
 
     def push(self, update: SessionUpdate) -> None:

@@ -89,7 +89,8 @@ class AgentRequestRoutes:
             handle.sessions.update,
             self._reader.params_reader(update),
             self._lane,
-            run_line=handle.sessions.line_receiver(self._reader.line_reader(update)),
+            read_lines=self._reader.lines_reader(update),
+            run_read=handle.sessions.receive,
         )
         self._add_notification("elicitation/complete", handle.elicitations.complete)
         self._add_notification("auth/status_update", self._auth_status)

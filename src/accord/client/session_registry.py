@@ -82,38 +82,16 @@ class SessionRegistry:
             for part in notification:
                 self.update(part)
             return
-        session = self._sessions.get(notification.session_id)
         receiver = self.unread.receiver
-        size = 0 if receiver is None else receiver.frame_size
+        self.receive(notification, 0 if receiver is None else receiver.frame_size)
+
+    def receive(self, notification: SessionNotification, size: int) -> None:
+        """The same for a notification from a message of `size` bytes."""
+        session = self._sessions.get(notification.session_id)
         if session is not None:
             session.receive(notification.update, size)
         else:
             self._keep(notification, size)
-
-    def line_receiver(
-        self, read_line: Callable[[bytes], SessionNotification | None]
-    ) -> Callable[..., SessionNotification | None]:
-        """Return `update` for a whole line, which `read_line` decodes, or returns None.
-
-        The result is also None, and nothing is done, if the function `is_expected` refuses the update.
-        """
-        sessions = self._sessions
-
-        def receive_line(
-            line: bytes, is_expected: Callable[[SessionNotification], bool] | None = None
-        ) -> SessionNotification | None:
-            notification = read_line(line)
-            if notification is not None:
-                if is_expected is not None and not is_expected(notification):
-                    return None
-                session = sessions.get(notification.session_id)
-                if session is not None:
-                    session.receive(notification.update, len(line))
-                else:
-                    self._keep(notification, len(line))
-            return notification
-
-        return receive_line
 
     def _keep(self, notification: SessionNotification, size: int) -> None:
         early = self._early

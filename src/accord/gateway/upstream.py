@@ -349,8 +349,8 @@ class Upstream:
         """Handle a read of only official updates, as agents that stream send them; False for any other."""
         prefix = _UPDATE_PREFIX
         updates = [frame for frame in frames if isinstance(frame, bytes) and frame.startswith(prefix)]
-        notifications = self._read_official_updates(updates) if len(updates) == len(frames) else None
-        if notifications is None:
+        notifications = self._read_official_updates(updates) if len(updates) == len(frames) else []
+        if not notifications or not all(notifications):
             return False
         self._listener.on_updates(notifications, updates)
         return True

@@ -118,6 +118,15 @@ def read(cls: Any, value: Any) -> Any:
     return read_value(cls, value)
 
 
+def convert(cls: Any, value: Any) -> Any:
+    """The same as `read`, but fast for a value that matches the type exactly."""
+    decoder(cls)  # describes the class
+    try:
+        return msgspec.convert(value, cls, dec_hook=_decode_choice)
+    except msgspec.ValidationError:
+        return read(cls, value)
+
+
 def encode(message: Any) -> bytes:
     """Encode a message or plain values. Absent fields are left out; lone surrogates become U+FFFD."""
     try:

@@ -138,23 +138,25 @@ class MessageReader:
 
         return decode_line
 
-    def lines_reader(self, method: Method) -> Callable[[list[bytes]], list[Any] | None]:
-        """Return a function that decodes many whole notification lines, with little work for each.
+    def lines_reader(self, method: Method) -> Callable[[list[Any]], list[Any]]:
+        """Return the same function for several lines, whose result has None for each that it cannot decode.
 
-        It returns their parameters, or None if any line needs the normal path.
+        A frame that is too long is such a line.
         """
         decode: Callable[[bytes], Any] | None = None
 
-        def decode_lines(lines: list[bytes]) -> list[Any] | None:
+        def decode_lines(lines: list[Any]) -> list[Any]:
             nonlocal decode
             if decode is None:
                 decode = _line_decoder(method)
             try:
                 params = [message.params for message in map(decode, lines) if message.id is UNSET]
-            except DECODE_ERRORS:
-                return None
-            is_text = all(map(bytes.isascii, lines)) or all(map(is_utf8, lines))
-            return params if is_text and len(params) == len(lines) else None
+                if len(params) == len(lines) and is_utf8(b"\n".join(lines)):
+                    return params
+            except (TypeError, *DECODE_ERRORS):
+                pass
+            half = len(lines) // 2
+            return decode_lines(lines[:half]) + decode_lines(lines[half:]) if half else [None] * len(lines)
 
         return decode_lines
 
@@ -260,7 +262,7 @@ def _parse(raw: RawJson) -> Any:
 
 
 def _line_decoder(method: Method) -> Callable[[bytes], Any]:
-    """Decodes a whole notification line."""
+    """Return a function that decodes a whole notification line; only its `params` and `id` are kept."""
     members = [("jsonrpc", Literal["2.0"]), ("method", Literal[method.name]), ("params", method.params)]
     return decoder(defstruct("Line", [*members, ("id", Any, UNSET)], gc=False)).decode
 

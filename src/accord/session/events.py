@@ -14,7 +14,7 @@ Every event that carries text has `.text`, which is "" if there is none.
 
 from typing import Any, Final, TypeAlias, Union, cast, get_args
 
-from msgspec import UnsetType, field
+from msgspec import UnsetType, defstruct, field
 
 from accord.errors import INTERNAL_ERROR, RpcError
 from accord.schema import (
@@ -282,14 +282,15 @@ OWN_TAGS: Final = "_accord/"
 
 def own_event(update: Unknown) -> Event:
     """Return the event that another part of this program sent in place of an update."""
-    from accord.schema.codec import read
+    from accord.schema.codec import convert
 
-    return read(_OWN_EVENT, update.raw)
+    return convert(_OwnEvent, {"event": update.raw}).event
 
 
-_OWN_EVENT: Final[Any] = cast(Any, Union)[
-    tuple(kind for kind in get_args(Event) if issubclass(kind, SessionEvent))
-]
+_OwnEvent: Final[type[Any]] = defstruct(
+    "_OwnEvent",
+    [("event", cast(Any, Union)[tuple(kind for kind in get_args(Event) if issubclass(kind, SessionEvent))])],
+)
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "end_turn": "end_turn",
     "max_tokens": "max_tokens",

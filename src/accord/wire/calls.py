@@ -53,15 +53,16 @@ class Route(Struct, frozen=True):
     of it; it handles a notification from its parameters alone. `read` decodes the parameters, `key` returns
     the session they belong to. An `urgent` notification overtakes slow handlers of its session, but no
     earlier request that has not started. Two ways are faster, and used while nothing is unfinished:
-    `run_line` handles a whole notification line, optionally only if a function expects its parameters;
-    `run_now` answers a request at once. Both return None to use the normal way.
+    `read_lines` decodes whole lines of a notification, with None for each that needs the normal way, and
+    `run_read` handles its parameters and size; `run_now` answers a request at once, or returns None.
     """
 
     run: Callable[..., Any]
     read: Callable[[Raw | None], Any]
     key: Callable[[Any], Hashable | None]
     urgent: bool = False
-    run_line: Callable[..., Any] | None = None
+    read_lines: Callable[[list[Any]], list[Any]] | None = None
+    run_read: Callable[[Any, int], None] | None = None
     run_now: Callable[[Any], Any] | None = None
 
 

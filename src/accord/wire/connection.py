@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextvars import Context
 from functools import partial
 from time import monotonic
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
@@ -52,6 +52,8 @@ CANCEL_REQUEST: Final = "$/cancel_request"
 
 _LONGEST_STEP: Final = 0.005
 """After so many seconds `drain` lets the event loop run, so that a busy sender sees a cancel or the end."""
+_FEW_FRAMES: Final = 3
+"""So many frames of one read are decoded one by one: they are often different messages."""
 
 
 def require_asyncio(caller: str) -> None:
@@ -166,7 +168,7 @@ class Connection:
     ) -> None:
         self.reads: int = 0
         """Counts the reads, so that callers can tell whether the peer is alive."""
-        self._transport = transport
+        self.transport: Transport = transport
         self._requests = requests
         self._notifications = notifications
         self._limits = limits or ConnectionLimits()
@@ -186,18 +188,20 @@ class Connection:
         self._notification_dispatcher = NotificationDispatcher(
             self._lanes, self._tasks, self.pressure, report_failure
         )
-        # The one notification whose lines are handled in a single pass, and how they begin.
-        self._fast_route: tuple[bytes, Callable[..., Any]] = (b"", bytes)
+        # The one notification whose lines are decoded in a single pass, and how they begin.
+        self._fast_prefix = b"\n"  # no line begins so
+        self._read_lines: Callable[[list[Any]], list[Any]] = lambda lines: [None] * len(lines)
         for method, route in notifications.items():
-            if route.run_line is not None:
-                self._fast_route = (b'{"jsonrpc":"2.0","method":"%s",' % method.encode(), route.run_line)
+            if route.read_lines is not None and route.run_read is not None:
+                self._fast_prefix = b'{"jsonrpc":"2.0","method":"%s",' % method.encode()
+                self._read_lines, self._run_read = route.read_lines, route.run_read
 
     def start(self) -> None:
         """Start reading. All handlers run in a copy of the caller's context."""
         self._tasks.open()
         self._wakeups = ReadWakeups(self._tasks.loop)
         self._finished: asyncio.Future[TransportEnd] = self._tasks.loop.create_future()
-        self._transport.start(self)
+        self.transport.start(self)
 
     @property
     def end(self) -> TransportEnd | None:
@@ -236,7 +240,7 @@ class Connection:
         except ENCODE_ERRORS as error:
             self._core.close_call(id)
             raise unsendable_error(method, error) from None
-        self._transport.send(frame)
+        self.transport.send(frame)
         self.pressure.awaited += not streaming
         if self.pressure.paused:
             self.pressure.call_sent()
@@ -253,23 +257,17 @@ class Connection:
         finally:
             self.pressure.awaited -= not streaming
 
-    def notify(self, method: str, params: Any, send: Callable[[bytes], None] | None = None) -> None:
-        """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON.
-
-        `send` replaces the transport's own function, for what needs no translation.
-        """
+    def notify(self, method: str, params: Any) -> None:
+        """Send a notification, in order; never blocks. Raises UsageError for parameters that are not JSON."""
         try:
             frame = encode(Notification(method, params))
         except ENCODE_ERRORS as error:
             raise unsendable_error(method, error) from None
-        if send is None:
-            self._transport.send(frame)
-        else:
-            send(frame)
+        self.transport.send(frame)
 
     def must_drain(self) -> bool:
         """Return whether `drain` would wait, raise or let the event loop run; for very frequent callers."""
-        return monotonic() >= self._suspend_at or self._transport.unsent > self._limits.outbound
+        return monotonic() >= self._suspend_at or self.transport.unsent > self._limits.outbound
 
     async def drain(self) -> None:
         """Wait while more than the outbound limit is unsent.
@@ -278,8 +276,8 @@ class Connection:
         """
         if not self.must_drain():
             return
-        if self._transport.unsent > self._limits.outbound:
-            await self._transport.drain()
+        if self.transport.unsent > self._limits.outbound:
+            await self.transport.drain()
         await asyncio.sleep(0)
         self.check_open()
         if self.end is None:
@@ -309,47 +307,43 @@ class Connection:
             self._handle(frames)
         finally:
             self._wakeups.end_read()
-        if self._transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
+        if self.transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
             self._tasks.run(self.pressure.drain())
 
     def new_waiter(self) -> Waiter[Any]:
         """Return a future for something that a read brings."""
         return Waiter(loop=self._wakeups)  # pyright: ignore
 
-    def line_taker(self) -> Callable[[Frame, Callable[[Any], bool]], bool]:
-        """Return a function that handles the line of a frequent notification before it is translated.
+    def read_frequent(self, frames: list[Frame]) -> list[Any]:
+        """Decode the lines of the frequent notification; the result has None for other frames."""
+        if len(frames) > _FEW_FRAMES:
+            return self._read_lines(frames)
+        prefix = self._fast_prefix
+        return [
+            self._read_lines([frame])[0] if isinstance(frame, bytes) and frame.startswith(prefix) else None
+            for frame in frames
+        ]
 
-        It is called during a read. It returns False, and does nothing, if something is unfinished or the
-        function that it gets refuses the parameters.
-        """
-        prefix, run_line = self._fast_route
-        prefix = prefix or b"\n"  # no line begins so
-        busy = self._lanes.busy
-
-        def take_line(frame: Frame, is_expected: Callable[[Any], bool]) -> bool:
-            if busy or not isinstance(frame, bytes) or not frame.startswith(prefix):
-                return False
-            try:
-                return run_line(frame, is_expected) is not None
-            except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
-                return True
-
-        return take_line
+    def run_frequent(self, params: Any, frame: Frame) -> bool:
+        """Handle a frequent notification during a read; return False if something is unfinished."""
+        if self._lanes.busy:
+            return False
+        try:
+            self._run_read(params, len(cast(bytes, frame)))
+        except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
+            self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
+        return True
 
     def _handle(self, frames: Iterable[Frame]) -> None:
         receive = self._core.receive
-        prefix, run_line = self._fast_route
         busy = self._lanes.busy
-        for frame in frames:
-            if prefix and not busy and isinstance(frame, bytes) and frame.startswith(prefix):
-                try:
-                    if run_line(frame) is not None:
-                        continue
-                except Exception as error:  # noqa: BLE001 - the boundary to the application's handlers
-                    kind = type(error).__name__
-                    self._report("failed", f"a notification handler raised {kind}: {error}")
-                    continue
+        if isinstance(frames, list):
+            messages = zip(frames, self.read_frequent(frames), strict=True)
+        else:  # each is translated when the one before it is handled
+            messages = ((frame, self.read_frequent([frame])[0]) for frame in frames)
+        for frame, params in messages:
+            if params is not None and self.run_frequent(params, frame):
+                continue
             event = receive(frame)
             if isinstance(event, Envelope) and isinstance(frame, bytes):
                 self._handle_call(event, frame)
@@ -369,7 +363,7 @@ class Connection:
         route = (self._notifications if id is UNSET else self._requests).get(method)
         if route is None:
             if id is not UNSET:
-                self._transport.send(encode_failure(id, MethodNotFound(data={"method": method})))
+                self.transport.send(encode_failure(id, MethodNotFound(data={"method": method})))
             elif method == CANCEL_REQUEST:
                 self._request_dispatcher.cancel(envelope.params)
             else:
@@ -381,7 +375,7 @@ class Connection:
             if id is UNSET:
                 self._report("refused", f"{method}: {error}", frame)
             else:
-                self._transport.send(encode_failure(id, to_rpc_error(error)))
+                self.transport.send(encode_failure(id, to_rpc_error(error)))
             return
         if id is UNSET:
             self._notification_dispatcher.dispatch(route, params, len(frame))
@@ -391,7 +385,7 @@ class Connection:
     def _report_fault(self, fault: Fault) -> None:
         self._report(fault.kind, fault.detail, fault.frame)
         if fault.answer is not None:
-            self._transport.send(fault.answer)
+            self.transport.send(fault.answer)
 
     # -- responses to our calls -------------------------------------------------------------------
 
@@ -445,7 +439,7 @@ class Connection:
     async def aclose(self) -> None:
         """Cancel and answer running requests, then close the transport. Bounded; may be called twice."""
         await self._request_dispatcher.abort()
-        await self._transport.aclose()
+        await self.transport.aclose()
         if self._core.end is not None:
             self._core.end = replace(self._core.end, can_send=False)
         # A request that has just started unblocks its lane in the next iteration of the event loop.

@@ -1,9 +1,10 @@
 """Reads and writes file descriptors without blocking, on the event loop, and splits what is read into frames.
 
 Reads take at most 64 KiB. A frame is written at once, so that a response does not wait. Frames that follow
-within microseconds leave in one write at the end of the loop iteration. Bytes that the descriptor does not
-accept stay queued, and senders can wait for them. `pipe_threads.py` implements the same contracts for
-descriptors that the event loop cannot watch.
+within microseconds leave in one write at the end of the loop iteration, and a stream of notifications that
+goes on over several iterations leaves in one write per millisecond. Bytes that the descriptor does not accept
+stay queued, and senders can wait for them. `pipe_threads.py` implements the same contracts for descriptors
+that the event loop cannot watch.
 
 Loaded before `initialize` is answered: keep heavy imports out.
 """
@@ -30,6 +31,12 @@ _MAX_JOINED: Final = 64 * 1024
 _JOIN_SECONDS: Final = 20e-6
 """A frame that follows another so soon is queued. Later ones are not, so that a call in sequence needs no
 further loop iteration."""
+_STREAM_SECONDS: Final = 1e-3
+"""How long the notifications of a stream are collected. A request or a response ends that."""
+_STREAM_BEGINS: Final = 2
+"""A stream begins when the frames of so many iterations in a row were joined."""
+_NOTIFICATION: Final = b'{"jsonrpc":"2.0","method":'
+"""How our notifications begin; what begins otherwise may be awaited by the peer."""
 _MAX_BUFFERS: Final = 64
 """How many buffers one writev gets."""
 
@@ -332,14 +339,16 @@ class LoopWriter(WriteBacklog):
         self._buffers: deque[bytes | memoryview] = deque()  # joined frames, partly written
         self._direct_from = float("inf")  # the monotonic time from which a frame is written at once
         self._flush_scheduled = False
+        self._joined_in_a_row = 0  # iterations
+        self._stream_timer: asyncio.TimerHandle | None = None
         self._awaiting_writable = False
 
     def start(self, on_broken: Callable[[OSError], None]) -> None:
         self._on_broken = on_broken
         self._loop = asyncio.get_running_loop()
         os.set_blocking(self._fd, False)
-        self._iteration_ended()
         self._direct_from = 0.0
+        self._iteration_ended()
 
     def write(self, frame: bytes) -> None:
         if self.unsent or (now := monotonic()) < self._direct_from:
@@ -352,11 +361,13 @@ class LoopWriter(WriteBacklog):
                 return
             if self.unsent >= _MAX_JOINED:  # all of it is queued
                 self._flush()
-            elif not self._flush_scheduled:
-                self._flush_scheduled = True
-                self._loop.call_soon(self._iteration_ended)
+            elif not self._flush_scheduled or (
+                self._stream_timer is not None and not frame.startswith(_NOTIFICATION)
+            ):
+                self._schedule_flush(frame)
             return
         self._direct_from = now + _JOIN_SECONDS
+        self._joined_in_a_row = 0
         size = len(frame) + 1
         if size > _MAX_JOINED:
             self.unsent += size
@@ -381,16 +392,35 @@ class LoopWriter(WriteBacklog):
             return
         super().close()
         self._direct_from = float("inf")
+        self._end_stream()
         self._queued_frames.clear()
         self._buffers.clear()
         if self._awaiting_writable and self._loop is not None and not self._loop.is_closed():
             self._loop.remove_writer(self._fd)
         _close_descriptor(self._fd, self._was_blocking)
 
+    def _schedule_flush(self, frame: bytes) -> None:
+        assert self._loop is not None
+        self._end_stream()
+        self._flush_scheduled = True
+        if self._joined_in_a_row >= _STREAM_BEGINS and frame.startswith(_NOTIFICATION):
+            self._stream_timer = self._loop.call_later(_STREAM_SECONDS, self._iteration_ended)
+        else:
+            self._loop.call_soon(self._iteration_ended)
+
+    def _end_stream(self) -> None:
+        if self._stream_timer is not None:
+            self._stream_timer.cancel()
+            self._stream_timer = None
+
     def _iteration_ended(self) -> None:
         self._flush_scheduled = False
+        self._end_stream()
         if self._queued_frames and not self._awaiting_writable:
             self._flush()
+            self._joined_in_a_row += 1
+            if not self.closed:
+                self._direct_from = monotonic() + _JOIN_SECONDS
 
     def _flush(self) -> None:
         while self._queued_frames or self._buffers:

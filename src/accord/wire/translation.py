@@ -5,14 +5,15 @@ every frame of both directions and passes on what the other side understands. Im
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, runtime_checkable
 
 from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
 
-_EXTENSION_CALL: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":\d+,"method":"_')
-LineTaker = Callable[[Frame, Callable[[Any], bool]], bool]
+CALL_START: Final = b'{"jsonrpc":"2.0","id":'
+"""How our requests and responses begin."""
+_LONGEST_START: Final = 64
+"""More than a request has before the name of its method."""
 
 
 class Translator(Protocol):
@@ -31,6 +32,19 @@ class Translator(Protocol):
         ...
 
 
+@runtime_checkable
+class FrequentReceiver(Protocol):
+    """A connection that decodes the lines of its frequent notification before they are translated."""
+
+    def read_frequent(self, frames: list[Frame]) -> list[Any]:
+        """Decode the lines; the result has None for other frames."""
+        ...
+
+    def run_frequent(self, params: Any, frame: Frame) -> bool:
+        """Handle a decoded line during a read; return False if something is unfinished."""
+        ...
+
+
 class TranslatingTransport:
     """Passes every frame to a translator. Without one, frames pass unchanged."""
 
@@ -45,6 +59,10 @@ class TranslatingTransport:
         """Tells whether a frame of the peer is the same in both versions. Set by the translator."""
         self.is_unchanged: Callable[[Any], bool] | None = None
         """Tells the same of a decoded notification."""
+        self.chunk_ends: dict[bytes, tuple[bytes, bytes]] = {}
+        """What is before the text of the last chunk of each session, and what is behind it: from the
+        connection, and for the peer. The translator keeps it; it is empty after other frames.
+        """
         self._inbox: list[Frame] = []
         self._collecting = False
         self._scheduled = False
@@ -58,6 +76,14 @@ class TranslatingTransport:
     def translator(self, translator: Translator | None) -> None:
         self._translator = translator
         self.send: Callable[[bytes], None] = self.transmit if translator is None else translator.send
+
+    def send_text(self, head: bytes, text: bytes, tail: bytes) -> None:
+        """Send a chunk of a message; `text` is its text as JSON."""
+        ends = self.chunk_ends.get(head)
+        if ends is not None and ends[0] == tail:
+            self.transmit(head + text + ends[1])
+        else:
+            self.send(head + text + tail)
 
     @property
     def stderr(self) -> str:
@@ -73,8 +99,7 @@ class TranslatingTransport:
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        line_taker: Callable[[], LineTaker] | None = getattr(receiver, "line_taker", None)
-        self._take_line = None if line_taker is None else line_taker()
+        self._frequent: FrequentReceiver | None = receiver if isinstance(receiver, FrequentReceiver) else None
         self.transport.start(self)
 
     def frames(self, frames: list[Frame]) -> None:
@@ -82,18 +107,20 @@ class TranslatingTransport:
         passes = self.passes if self._translator is not None else _always
         if passes is not None and not self._inbox and all(map(passes, frames)):
             self._receiver.frames(frames)
-        elif self._take_line is not None:
-            cast(Any, self._receiver).frames(self._translated(frames, self._take_line))
-        elif translated := [*self._translated(frames, None)]:
+        elif self._frequent is not None:
+            cast(Any, self._receiver).frames(self._translated(frames))
+        elif translated := [*self._translated(frames)]:
             self._receiver.frames(translated)
 
-    def _translated(self, frames: list[Frame], take_line: LineTaker | None) -> Iterator[Frame]:
-        """Translate one frame after the other. `take_line` may handle one that needs no translation."""
+    def _translated(self, frames: list[Frame]) -> Iterator[Frame]:
+        """Translate one frame after the other, without those that the connection can handle as they are."""
         if self._inbox:
             yield from self._empty_inbox()
-        unchanged = self.is_unchanged
-        for frame in frames:
-            if unchanged is not None and take_line is not None and take_line(frame, unchanged):
+        frequent, unchanged = self._frequent, self.is_unchanged or _never
+        messages = [None] * len(frames) if frequent is None else frequent.read_frequent(frames)
+        for frame, params in zip(frames, messages, strict=True):
+            is_unchanged = params is not None and unchanged(params)
+            if is_unchanged and frequent is not None and frequent.run_frequent(params, frame):
                 continue
             if self._translator is None:
                 yield frame
@@ -152,6 +179,10 @@ class TranslatingTransport:
         return frames
 
 
+def _never(_params: Any) -> bool:
+    return False
+
+
 def _always(_frame: Frame) -> bool:
     return True
 
@@ -163,7 +194,9 @@ def is_response(frame: Frame) -> bool:
 
 def is_extension_call(frame: Frame) -> bool:
     """Whether a frame is a request of a method that begins with an underscore, and nothing else."""
-    if not isinstance(frame, bytes):
+    if not isinstance(frame, bytes) or not frame.startswith(CALL_START):
         return False
-    found = _EXTENSION_CALL.match(frame)
-    return found is not None and b"\\u" not in frame and frame.find(b'"method"', found.end()) < 0
+    end = frame.find(b',"method":"_', len(CALL_START), _LONGEST_START)
+    if end < 0 or not frame[len(CALL_START) : end].isdigit():
+        return False
+    return b"\\u" not in frame and frame.find(b'"method"', end + len(b',"method"')) < 0
