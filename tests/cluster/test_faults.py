@@ -1,6 +1,7 @@
 """Faults between nodes and NATS servers: cut, held and slow connections, clocks that jump, slow readers."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -127,6 +128,13 @@ async def test_a_turn_of_a_lost_node_is_shown_as_lost_in_the_lists(
             with proxy.broken():
                 await until("lost")
                 assert await listed() == {"node": "a", "nodeLost": True}
+                opening = {"sessionId": "s1", "cwd": str(tmp_path), "mcpServers": []}
+                refused = (await client.error("session/resume", opening))["message"]
+                assert re.fullmatch(
+                    "session s1 can only be read now: node a, the only one with its folder "
+                    rf"{re.escape(str(tmp_path))}, looks lost \(silent for \d+ s\); start a again",
+                    refused,
+                )
                 await asyncio.wait_for(given_up.wait(), PATIENCE)
             await until("idle")  # the node is back, and has lost its turn
             assert await listed() == {"node": "a"}

@@ -384,7 +384,8 @@ async def test_a_session_whose_node_is_gone_can_be_read_and_goes_on_when_it_is_b
         assert texts(history) == ["go", "one"]
         error = await client.answer_to(client.prompt("s1"))
         assert error["error"]["message"] == (
-            "session s1 belongs to node a, which does not run now; no other node can open it; start the node"
+            f"session s1 can only be read now: node a, the only one with its folder {tmp_path}, is stopped; "
+            "start a again"
         )
         async with running_node(settings, tmp_path, "a") as a:
             await asyncio.wait_for(a.harness.agent_started.wait(), PATIENCE)

@@ -279,7 +279,28 @@ class ClusterRouter:
             return min(candidates, key=self._rank).node
         if runs:
             return entry.node
-        raise _not_running(entry.node, session_id)
+        raise self._cannot_open(entry)
+
+    def _cannot_open(self, session: IndexEntry) -> NodeNotRunning:
+        """Why no node can open a session now: where its folder is, what that node does, and what to do."""
+        node, placement = session.node, session.placement
+        owner = self._registry.find(node)
+        remedy = f"start {node} again"
+        if owner is None or not owner.lives:
+            state = "is stopped"
+        elif self._is_alive(node):
+            state, remedy = "does not answer", "try again in a few seconds"
+        else:
+            state = f"looks lost (silent for {self._registry.since_change(node):.0f} s)"
+        if not placement.volume:
+            reason = f"the only one with its folder {session.summary.cwd}"
+        elif not placement.home:
+            reason = f"the only one with the sessions of agent {session.agent}"
+        else:
+            what = f"agent {session.agent}, volume {placement.volume} and home {placement.home}"
+            reason = f"the only one with {what}"
+        text = f"session {session.session_id} can only be read now: node {node}, {reason}, {state}; {remedy}"
+        return NodeNotRunning(text, {"node": node})
 
     def node_for_session(self, agent: str, folders: Sequence[str], exclude: frozenset[str]) -> str:
         """The node for a new session. Raises RpcError."""
@@ -356,7 +377,5 @@ def _can_take(node: NodeEntry, session: IndexEntry) -> bool:
     )
 
 
-def _not_running(node: str, session_id: str | None = None) -> NodeNotRunning:
-    what = f"session {session_id} belongs to node {node}, which" if session_id else f"node {node}"
-    text = f"{what} does not run now; no other node can open it; start the node"
-    return NodeNotRunning(text, {"node": node})
+def _not_running(node: str) -> NodeNotRunning:
+    return NodeNotRunning(f"node {node} does not run now; start it", {"node": node})
