@@ -68,18 +68,18 @@ class MemoryClientConnection:
     ) -> None:
         if self.translation is not None:
             self.translation.send_frames(frames)
-            return
-        for frame in frames:
-            self.marks.append(mark)
-            self.transmit(frame, stream)
-
-    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame in the client's version."""
-        self.sent.append((frame, stream))
-        if self._held is not None:
-            self._held.append(frame.body)
         else:
-            self.transport.send(frame.body)
+            self.marks += [mark] * len(frames)
+            self.transmit(frames, stream)
+
+    def transmit(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        """Send frames in the client's version."""
+        for frame in frames:
+            self.sent.append((frame, stream))
+            if self._held is not None:
+                self._held.append(frame.body)
+            else:
+                self.transport.send(frame.body)
 
     def end(self, code: int, reason: str) -> None:
         self.client.on_closed(reason)

@@ -31,8 +31,8 @@ class TranslatedConnection(Protocol):
         """The gateway's end; None after the end."""
         ...
 
-    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame of version 2."""
+    def transmit(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        """Send frames of version 2."""
         ...
 
 
@@ -49,6 +49,8 @@ class ClientTranslation:
         self._update_start = b"\n"
         self._update_session: str | None = None
         """What an update of the latest session begins with, and the session."""
+        self._updates: list[OutgoingFrame] | None = None
+        """While frames are passed on: updates of the latest session that are sent together."""
         self._below: Receiver | None = None
         self._transport = TranslatingTransport(self)
         self._transport.translator = _GatewayProtocolV2(self._transport, _keep_version)
@@ -67,8 +69,18 @@ class ClientTranslation:
 
     def send_frames(self, frames: Sequence[OutgoingFrame]) -> None:
         """Pass messages of the gateway to the client."""
-        for frame in frames:
-            self._transport.send(frame.body)
+        self._updates = []
+        try:
+            for frame in frames:
+                self._transport.send(frame.body)
+        finally:
+            self._send_updates()
+            self._updates = None
+
+    def _send_updates(self) -> None:
+        if self._updates:
+            updates, self._updates = self._updates, []
+            self._connection.transmit(updates, self._update_session)
 
     # -- the transport below the translator
 
@@ -78,8 +90,12 @@ class ClientTranslation:
     def send(self, frame: bytes) -> None:
         """Send a frame of version 2 on the stream that it belongs to."""
         if frame.startswith(self._update_start):
-            self._connection.transmit(OutgoingFrame(frame), self._update_session)
+            if self._updates is None:
+                self._connection.transmit((OutgoingFrame(frame),), self._update_session)
+            else:
+                self._updates.append(OutgoingFrame(frame))
             return
+        self._send_updates()
         envelope = parse_envelope(frame)
         id: Any = envelope.id
         if id is msgspec.UNSET or id is None:
@@ -87,12 +103,12 @@ class ClientTranslation:
             start = _UPDATE + encode(session)
             if frame.startswith(start):
                 self._update_start, self._update_session = start, session
-            self._connection.transmit(OutgoingFrame(frame), session)
+            self._connection.transmit((OutgoingFrame(frame),), session)
         elif envelope.method is msgspec.UNSET:
-            self._connection.transmit(CallFrame(frame, id=id), self._sessions.pop(id_key(id), None))
+            self._connection.transmit((CallFrame(frame, id=id),), self._sessions.pop(id_key(id), None))
         else:
             self._connection.transmit(
-                CallFrame(frame, id=id, is_request=True), session_id_of(params_of(envelope))
+                (CallFrame(frame, id=id, is_request=True),), session_id_of(params_of(envelope))
             )
 
     async def drain(self) -> None:

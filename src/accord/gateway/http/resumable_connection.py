@@ -239,8 +239,8 @@ class ResumableConnection(ABC):
         """See `ClientConnection.send`."""
 
     @abstractmethod
-    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
-        """Send a frame in the client's version, unless the connection has ended."""
+    def transmit(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        """Send frames in the client's version, unless the connection has ended."""
 
     @property
     def unsent(self) -> int:
@@ -412,13 +412,12 @@ class WebSocketClientConnection(ResumableConnection):
     ) -> None:
         if self.translation is not None:
             self.translation.send_frames(frames)
-        elif not self.ended:
-            self._stream.queue(frames)
-            self._flush_soon()
+        else:
+            self.transmit(frames, stream)
 
-    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+    def transmit(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
         if not self.ended:
-            self._stream.queue((frame,))
+            self._stream.queue(frames)
             self._flush_soon()
 
     def attach(self, outlet: FrameOutlet, received: int) -> None:
@@ -497,11 +496,14 @@ class HttpStreamConnection(ResumableConnection):
     ) -> None:
         if self.translation is not None:
             self.translation.send_frames(frames)
-            return
-        for frame in frames:
-            self.transmit(frame, stream)
+        else:
+            self.transmit(frames, stream)
 
-    def transmit(self, frame: OutgoingFrame, stream: str | None) -> None:
+    def transmit(self, frames: Sequence[OutgoingFrame], stream: str | None) -> None:
+        for frame in frames:
+            self._transmit_one(frame, stream)
+
+    def _transmit_one(self, frame: OutgoingFrame, stream: str | None) -> None:
         if self.ended:
             return
         if isinstance(frame, CallFrame):
