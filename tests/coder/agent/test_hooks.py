@@ -69,6 +69,17 @@ async def test_exit_code_2_blocks_the_call_and_tells_the_model_why(harness: Agen
     assert not (harness.project / "made").exists()
 
 
+async def test_every_reason_of_a_refusal_reaches_the_model(harness: AgentHarness) -> None:
+    deny = {"permissionDecision": "deny", "permissionDecisionReason": "not on Fridays"}
+    stop = "echo use the wrapper script >&2; exit 2"
+    commands = [{"command": hook(harness, "deny", says(hookSpecificOutput=deny))}, {"command": stop}]
+    user_hooks(harness, PreToolUse=[{"hooks": commands}])
+    model = ScriptedModel([use("bash", command="touch made")])
+    async with harness.client(model=model, mode="full-access") as client:
+        await client.turn(await client.new_session(harness.cwd), "go")
+    assert "use the wrapper script\\nnot on Fridays" in told(model)
+
+
 async def test_allow_of_a_hook_grants_nothing(harness: AgentHarness) -> None:
     answer = says(hookSpecificOutput={"hookEventName": "PreToolUse", "permissionDecision": "allow"})
     user_hooks(harness, PreToolUse=hook(harness, "allow", answer))
@@ -508,6 +519,30 @@ async def test_a_script_that_the_agent_changed_is_not_run(harness: AgentHarness)
         notices = json.dumps(client.updates_of("notice"))
     assert "check.sh has changed since the session began, so it was not run" in notices
     assert sorted(file.name for file in harness.project.iterdir()) == ["check.sh"]
+
+
+async def test_a_pipe_in_the_place_of_a_script_or_a_file_holds_up_nothing(harness: AgentHarness) -> None:
+    """As a command in the sandbox could leave them."""
+    script = harness.project / "check.sh"
+    script.write_text("exit 0\n")
+    user_hooks(harness, PreToolUse="sh $CLAUDE_PROJECT_DIR/check.sh")
+    replace = use("bash", command="rm check.sh && mkfifo check.sh .prettierrc")
+    model = ScriptedModel([replace], [use("bash", command="touch made")])
+    async with harness.client(model=model, mode="full-access") as client:
+        prompt = client.prompt(await client.new_session(harness.cwd))
+        question = await client.asked("session/request_permission")
+        assert "its script check.sh has changed" in json.dumps(question)
+        choose(client, question, "reject_once")
+        await client.turn_of(prompt)
+    [prettier] = [one for one in FORMATTERS if one.name == "prettier"]
+    assert prettier.refusal(str(harness.project / "a.js")) == ".prettierrc cannot be read"
+    os.mkfifo(harness.home / "pipe")
+    hooks_file = harness.home / "config" / "hooks.json"
+    hooks_file.unlink()
+    hooks_file.symlink_to(harness.home / "pipe")
+    async with harness.client(["done"], capabilities=SHOWS_NOTICES) as client:
+        updates, _ = await client.turn(await client.new_session(harness.cwd), "go")
+    assert "hooks.json: cannot be read (it is not a regular file)" in json.dumps(updates)
 
 
 async def test_settings_without_hooks_ask_nothing(harness: AgentHarness) -> None:

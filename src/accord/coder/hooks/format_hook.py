@@ -19,6 +19,7 @@ from accord.coder.bounded_text import truncate
 from accord.coder.files.exact_disk import ResolvedFile
 from accord.coder.helper_process import run_helper
 from accord.coder.hooks.session_hooks import with_context
+from accord.coder.permissions.project_files import open_regular
 from accord.coder.tools.tool import ToolOutcome
 from accord.coder.tools.tool_context import ToolContext
 from accord.errors import AccordError, NeverStarted
@@ -64,7 +65,7 @@ def _prettier_refusal(path: str) -> str | None:
         names = ("prettier.config.*", ".prettierrc*", "package.json", "package.yaml")
         for file in (file for name in names for file in sorted(folder.glob(name))):
             try:
-                with file.open("rb") as stream:
+                with open_regular(file) as stream:
                     content = stream.read(_MAX_TEXT_BYTES + 1)
             except OSError:
                 return f"{file.name} cannot be read"

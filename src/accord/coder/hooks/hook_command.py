@@ -17,6 +17,7 @@ from accord.coder.bounded_text import truncate
 from accord.coder.helper_process import BoundedBytes, run_helper
 from accord.coder.hooks.hook_config import MAX_SECONDS, Hook
 from accord.coder.mcp.server_interface import clean_result
+from accord.coder.permissions.project_files import open_regular
 from accord.errors import NeverStarted
 from accord.safe_text import one_line
 
@@ -28,6 +29,7 @@ _DEFAULT_SECONDS: Final = 600.0
 _EVENT_SECONDS: Final = {"UserPromptSubmit": 30.0, "SessionStart": 30.0, "SubagentStart": 30.0}
 _END_SECONDS: Final = 3.0
 """The longest time for a hook at the end of a session."""
+_MAX_SCRIPT_BYTES: Final = 512 * 1024 * 1024
 _BLOCKED: Final = 2
 _MAX_REQUEST_CHARS: Final = 1000
 """How far `{"async": true}` is looked for."""
@@ -78,9 +80,12 @@ def scripts_of(hook: Hook, cwd: str) -> dict[str, bytes]:
 
 
 def script_digest(path: str) -> bytes:
-    """The digest of a file; that of no bytes if it cannot be read."""
+    """The digest of a file; that of no bytes if it cannot be read. Of a huge file: of size and time."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > _MAX_SCRIPT_BYTES:
+                return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode()).digest()
             return hashlib.file_digest(file, "sha256").digest()
     except (OSError, ValueError):
         return hashlib.sha256().digest()

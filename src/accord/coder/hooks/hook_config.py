@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from accord.coder.permissions.project_files import ProjectFile
+from accord.coder.permissions.project_files import ProjectFile, read_bounded
 from accord.errors import BadSettings
 from accord.safe_text import one_line
 
@@ -255,10 +255,12 @@ def load_hooks(config: Mapping[str, Any], folder: Path, project: Iterable[Projec
     user_files: list[tuple[Any, str]] = [(own, "config.toml")]
     file = folder / HOOKS_FILE
     try:
-        user_files.append((_hooks_in(file.read_bytes()), str(file)))
+        user_files.append((_hooks_in(read_bounded(file)), str(file)))
     except FileNotFoundError:
         pass
-    except (OSError, BadSettings) as error:
+    except OSError as error:
+        found.problems.append(f"{file}: cannot be read ({error.strerror})")
+    except BadSettings as error:
         found.problems.append(f"{file}: {error}")
     if any(_is_disabled(value) for value, _ in user_files):
         return HookSet()

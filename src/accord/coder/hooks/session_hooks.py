@@ -143,7 +143,8 @@ class SessionHooks:
             "PreToolUse", names, {"tool_name": names[-1], "tool_input": sent, "tool_use_id": call_id}, sent
         )
         if answer.stop is not None or answer.block is not None or answer.permission == "deny":
-            return CallVerdict(answer.stop or answer.block or answer.reason or "a hook denied it")
+            reasons = (answer.stop, answer.block, answer.reason if answer.permission == "deny" else None)
+            return CallVerdict("\n".join(filter(None, reasons)) or "a hook denied it")
         ask_reason = (
             f"a hook asks: {answer.reason or 'no reason given'}" if answer.permission == "ask" else ""
         )

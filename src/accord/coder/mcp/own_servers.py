@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from accord.coder.permissions.project_files import ProjectFile
+from accord.coder.permissions.project_files import ProjectFile, read_bounded
 from accord.coder.user_config import mcp_server_tables
 from accord.errors import UsageError
 from accord.policy.sandbox.command_environment import without_credentials
@@ -32,7 +32,7 @@ def user_servers(
     problems: list[str] = []
     file = folder / SERVERS_FILE
     try:
-        sources.append((_servers_in(file.read_bytes(), str(file)), str(file)))
+        sources.append((_servers_in(read_bounded(file), str(file)), str(file)))
     except FileNotFoundError:
         pass
     except OSError as error:

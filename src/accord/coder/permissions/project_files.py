@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -23,6 +24,7 @@ from accord.file_format import FileFormat, NewerFormat
 from accord.policy.rules import Rules, read_permissions
 from accord.policy.trust_store import TrustStore
 from accord.policy.user_answer import read_answer
+from accord.private_files import StrPath
 from accord.schema.client_requests import PermissionOption
 from accord.schema.content import Content, TextContent, ToolCallContent, code_block
 
@@ -171,16 +173,19 @@ def _find_names(root: str, purposes: frozenset[str]) -> Iterator[tuple[str, str]
         yield from ((name, purpose) for name in sorted(names))
 
 
-def read_bounded(path: str) -> bytes:
-    """The content of a small regular file. Raises OSError, also for a large one."""
+def open_regular(path: StrPath) -> BufferedReader:
+    """Open a regular file to read. Raises OSError, also for a pipe, which could block for ever."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is not a regular file")
-        with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(_MAX_FILE_BYTES + 1)
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise OSError(0, "it is not a regular file")
+    return open(descriptor, "rb")
+
+
+def read_bounded(path: StrPath) -> bytes:
+    """The content of a small regular file. Raises OSError, also for a large one."""
+    with open_regular(path) as file:
+        content = file.read(_MAX_FILE_BYTES + 1)
     if len(content) > _MAX_FILE_BYTES:
         raise OSError(0, f"it has more than {_MAX_FILE_BYTES:,} bytes")
     return content
