@@ -103,6 +103,14 @@ async def batches(fixture: AgentFixture) -> None:
     fixture.add_pass(rule, "it continues after a batch", answer)
 
 
+_UNKNOWN_METHODS: Final = (
+    CallCase("framing.agent-unknown-method", "nope/nope", {}, -32601),
+    CallCase("framing.agent-unknown-extension", "_test/x", {}, -32601),
+    CallCase("proxy.refused-by-agents", "proxy/initialize", {"method": "x"}, -32601),
+    CallCase("proxy.refused-by-agents", "proxy/successor", {"method": "x"}, -32601),
+)
+
+
 @case(
     "framing.agent-jsonrpc-member framing.agent-returns-id framing.agent-one-answer "
     "framing.agent-silent-on-notification framing.agent-unknown-method framing.agent-unknown-extension "
@@ -121,19 +129,8 @@ async def ids_and_methods(fixture: AgentFixture) -> None:
         returned = answer.line.id is not None
         failure = f"the id {id!r} gave {answer.summary}, without the id"
         fixture.judge(rule, returned, f"the id {id!r} was returned", failure, answer)
-    answer = await agent.call("nope/nope", {})
-    failure = f"{answer.summary}; expected -32601"
-    fixture.judge("framing.agent-unknown-method", answer.code == -32601, answer.summary, failure, answer)
-    answer = await agent.call("_test/x", {})
-    failure = f"{answer.summary}; expected -32601"
-    fixture.judge("framing.agent-unknown-extension", answer.code == -32601, answer.summary, failure, answer)
-    for method in ("proxy/initialize", "proxy/successor"):
-        answer = await agent.call(method, {"method": "x"})
-        failure = f"{method} gave {answer.summary}; expected -32601"
-        fixture.judge(
-            "proxy.refused-by-agents", answer.code == -32601, f"{method} gave -32601", failure, answer
-        )
-    await _check_notifications(fixture, agent, session, answer.request.id)
+    answers = await check_calls(agent, _UNKNOWN_METHODS)
+    await _check_notifications(fixture, agent, session, answers[-1].request.id)
 
 
 async def _check_notifications(

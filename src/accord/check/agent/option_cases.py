@@ -6,7 +6,13 @@ Cases without `judge` only produce traffic for the passive rules.
 from typing import Any, Final
 
 from accord.check.agent.agent_feature_rules import option_values
-from accord.check.agent.agent_fixture import AgentCases, AgentFixture, capabilities_without
+from accord.check.agent.agent_fixture import (
+    AgentCases,
+    AgentFixture,
+    CallCase,
+    capabilities_without,
+    check_calls,
+)
 from accord.check.agent.agent_under_test import AgentTurn, AgentUnderTest
 from accord.check.checked_connection import CallAnswer
 from accord.check.findings import CaseUnavailable, RuleId
@@ -290,6 +296,13 @@ async def _find_provider(agent: AgentUnderTest, id: str) -> Any:
     return next((one for one in listed(answer.result, "providers") if at(one, "providerId") == id), None)
 
 
+_OPENAI: Final[dict[str, Any]] = {"apiType": "openai", "baseUrl": "https://example.com", "headers": {}}
+_UNKNOWN_PROVIDER: Final = (
+    CallCase("provider.unknown-disabled", "providers/disable", {"providerId": "nope"}, "result"),
+    CallCase("provider.unknown-refused", "providers/set", {"providerId": "nope", **_OPENAI}, -32602),
+)
+
+
 @case(
     "provider.disabled-not-current provider.required-stays provider.unknown-disabled "
     "provider.unknown-refused provider.headers-secret",
@@ -301,22 +314,7 @@ async def configure_providers(fixture: AgentFixture) -> None:
     agent = await fixture.start_agent()
     listing = await agent.call("providers/list", {})
     providers = listed(listing.result, "providers")
-    answer = await agent.call("providers/disable", {"providerId": "nope"})
-    failure = f"disabling an unknown provider gave {answer.summary}"
-    fixture.judge(
-        "provider.unknown-disabled", answer.ok, "disabling an unknown provider succeeds", failure, answer
-    )
-    unknown_provider: dict[str, Any] = {
-        "providerId": "nope",
-        "apiType": "openai",
-        "baseUrl": "https://example.com",
-        "headers": {},
-    }
-    answer = await agent.call("providers/set", unknown_provider)
-    failure = f"setting an unknown provider gave {answer.summary}; expected -32602"
-    fixture.judge(
-        "provider.unknown-refused", answer.code == -32602, "unknown providers are refused", failure, answer
-    )
+    await check_calls(agent, _UNKNOWN_PROVIDER)
     required_id = next((at(one, "providerId") for one in providers if at(one, "required") is True), None)
     if required_id is None:
         fixture.add_not_applicable(rule, "no provider is required")
