@@ -29,7 +29,7 @@ _ADVICE: Final = (
 async def check_model(
     session: "ClientSession", agent: "ConfiguredAgent", cwd: str, prompt: str, note: Callable[[str], None]
 ) -> None:
-    """Raise AuthRequired if the prompt needs a model, and there is only the rehearsal, not named by the user.
+    """Raise AuthRequired if the prompt needs a model, but only the rehearsal is there and was not chosen.
 
     On a terminal, print a note instead.
     """

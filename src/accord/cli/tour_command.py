@@ -165,7 +165,7 @@ class _Tour:
             if not self._interactive or address is None:
                 print("".join(lines), end="")
                 return
-            # Its output is no terminal, so it has made no token and says so.
+            # Without a terminal, the gateway makes no token and prints a line about that.
             print("".join(line for line in lines if not line.startswith("There is no token")), end="")
             print(f"\nOpen this link. Its token ends with the tour:\n\n  {address[1]}/#token={self._token()}")
             self._wait("\nLook around, and press Enter to stop the gateway. ")

@@ -1,6 +1,6 @@
 """The list of all sessions of a cluster: the bucket `acc_index`, followed into memory.
 
-The owner of a session writes its entry at the edges of turns, not at each record.
+The owner of a session writes its entry when a turn begins or ends, not at each record.
 """
 
 from base64 import urlsafe_b64encode

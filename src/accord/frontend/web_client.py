@@ -384,7 +384,7 @@ async def _connect(url: Url, access: WebAccess) -> WebExchange:
     if not addresses:
         raise WebRefused(f"{url.host} has no address")
     for address in addresses:
-        # One address that is not public makes the name suspect: no address of it is contacted.
+        # If one address of a host is not public, none of them is contacted.
         if reason := access.forbidden_reason(url.host, address):
             raise ForbiddenHost(f"{url.host} may not be fetched: {address} {reason}")
     return WebExchange(url, addresses, access.tls)

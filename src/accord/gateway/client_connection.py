@@ -80,7 +80,7 @@ class ClientConnection(Protocol):
         `stream` is the session whose event stream carries the frames; None is the connection's own stream. A
         WebSocket carries all of them.
 
-        `mark` is the record that the frames belong after. It is committed. Only a connection that leaves out
+        `mark` is the committed record that the frames follow. Only a connection that leaves out
         each `LoggedFrame` needs it.
         """
         ...

@@ -31,7 +31,7 @@ def write_patch(path: str, old: str | None, new: str) -> str:
 
 
 def read_patch(text: str) -> list[GitFilePatch]:
-    """Return the texts of each file, in order. Of a patch without all lines, those that it has."""
+    """Return the texts of each file, in order. Texts lack the lines that the patch leaves out."""
     patches: list[GitFilePatch] = []
     old: list[str] = []
     new: list[str] = []

@@ -40,7 +40,7 @@ from accord.trace.secret_names import (
 from accord.trace.text_redaction import redact_shapes, redact_text
 
 _MAX_TOKEN_COUNT: Final = 1_000_000_000
-"""A larger number does not count tokens."""
+"""Larger numbers are not token counts."""
 _MAX_NAME_LENGTH: Final = 200
 _VALUE_MEMBERS: Final = frozenset(
     words("value currentvalue defaultvalue default newvalue oldvalue previousvalue initialvalue rawvalue")

@@ -274,7 +274,7 @@ def _collect_properties(
 def with_usable_names(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Rename the properties of a clean schema whose names Anthropic refuses, such as `$filter`.
 
-    Returns also their names before.
+    Also return their original names by the new ones.
     """
     properties: dict[str, Any] = schema["properties"]
     renamed: dict[str, str] = {}

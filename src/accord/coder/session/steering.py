@@ -104,7 +104,7 @@ def _blocks(values: dict[str, Any], *, strict: bool) -> list[ContentBlock]:
 
 
 def _may_start_turn(values: dict[str, Any]) -> bool:
-    """Whether a message without a running turn starts one: unless the client wants to do it itself."""
+    """Whether a message without a running turn starts one. `promptRequired`: the client will prompt."""
     meta = values.get("_meta")
     options = cast(dict[str, Any], meta).get("steering") if isinstance(meta, dict) else None
     idle = cast(dict[str, Any], options).get("idleBehavior") if isinstance(options, dict) else None

@@ -219,7 +219,7 @@ async def _pages_outcome(
 
 
 def _notebook_of(document: Document) -> Notebook | None:
-    """Return the notebook; None if the text is none, so that it can be read and repaired as text."""
+    """Return the notebook; None if the text is not one: it is read as text then, and can be repaired."""
     try:
         return Notebook(document.text)
     except BadNotebook:

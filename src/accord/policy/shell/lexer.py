@@ -167,7 +167,7 @@ class ShellLexer:
         return WordPart("text", self.text[self.position - 1], quoted=True)
 
     def _double_quoted(self) -> list[WordPart]:
-        # An empty part keeps `""` a word. It also prevents that the next part is read as a reserved word or
+        # An empty part keeps `""` a word. It also keeps the next part from being read as a reserved word or
         # as `~`.
         parts = [WordPart("text", "", quoted=True)]
         while not self.skip_text('"'):
