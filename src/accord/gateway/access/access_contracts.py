@@ -87,7 +87,7 @@ class RedeemedTicket(NamedTuple):
     token: str
     """The id of the token."""
     credential: str = ""
-    """The token's text, which its owner sent when it was issued; empty on one machine, which does not need it."""
+    """The token's text, which its owner sent to get the ticket; empty on one machine, which needs no copy."""
 
     def __repr__(self) -> str:
         return f"RedeemedTicket({self.token!r})"
