@@ -24,7 +24,7 @@ from benchmarks.gateway.servers import Server
 
 AGENT = Path(__file__).parents[1] / "gateway/stream_agent.py"
 LEASE = 6.0
-_TIMES = {"renew": 1.0, "deadline": 5.0, "lease": LEASE}
+_TIMES = {"renew": 2.0, "deadline": 5.0, "lease": LEASE}
 _START_SECONDS = 60.0
 
 

@@ -28,7 +28,7 @@ from accord.schema import (
     Unknown,
 )
 from accord.schema.base import Mismatch
-from accord.schema.codec import decode, decode_strict, encode, read, to_builtins
+from accord.schema.codec import decode, decode_strict, encode, encode_all, read, to_builtins
 from accord.schema.validation import violations
 
 
@@ -58,6 +58,11 @@ def test_encoding_replaces_lone_surrogates() -> None:
     assert encode(TextContent("a\ud83d b", meta={"\udfff": 1})) == (
         '{"type":"text","text":"a\ufffd b","_meta":{"\ufffd":1}}'.encode()
     )
+
+
+@pytest.mark.parametrize("texts", [(), ("a",), ("a", "b"), ("a", "b\ud800", "c")])
+def test_messages_that_are_encoded_together_are_encoded_as_each_alone(texts: tuple[str, ...]) -> None:
+    assert encode_all(iter(texts)) == [encode(text) for text in texts]
 
 
 @pytest.mark.parametrize(
