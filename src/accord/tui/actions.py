@@ -108,6 +108,12 @@ async def _tour(app: "ChatApp") -> None:
     await take_tour(app)
 
 
+def _stop_work(app: "ChatApp") -> None:
+    from accord.tui.running_work import stop_work
+
+    stop_work(app.view)
+
+
 def _settings(app: "ChatApp") -> None:
     from accord.tui.option_screens import SettingsScreen
 
@@ -122,6 +128,8 @@ def _wire(app: "ChatApp") -> None:
 
 ACTIONS: Final[list[Action]] = [
     Action("stop", "Stop the turn", lambda app: app.view.stop(), "escape", "Esc", "Cancel the running turn"),
+    Action("stop_work", "Stop one tool call or command", _stop_work, "alt+x", "Alt+X",
+           "The selected one; the turn goes on. Needs an agent of version 2"),
     Action(
         "restart", "Restart the agent, or search earlier prompts", lambda app: app.view.restart_or_search(),
         "ctrl+r", "Ctrl+R", "Restarts it after it ended or failed to start; the session continues",

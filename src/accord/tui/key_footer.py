@@ -82,7 +82,8 @@ def hints_of(view: "SessionView") -> Sequence[KeyHint]:
     if view.dialog is not None and view.dialog.armed and view.dialog.has_focus_within:
         return view.dialog.key_hints
     if view.transcript.has_focus:
-        return ("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")
+        hints = [("Esc", "prompt"), ("Enter", "unfold"), ("c", "copy"), ("j k", "select"), ("↑ ↓", "scroll")]
+        return _stop_hints(view) + hints
     if view.welcome.has_focus:
         return ("Enter", "choose"), ("↑ ↓", "select"), ("Tab", "prompt")
     if view.queue_view.has_focus:
@@ -100,7 +101,8 @@ def _prompt_hints(view: "SessionView") -> list[KeyHint]:
         hints.append(("Tab", "answer the question"))
     if phase in ("running", "cancelling"):
         steers = chat is not None and chat.agent is not None and chat.agent.can_steer
-        hints += [(key("stop"), "stop"), ("Enter", "send to the running turn" if steers else "queue")]
+        hints += [(key("stop"), "stop"), *_stop_hints(view)]
+        hints.append(("Enter", "send to the running turn" if steers else "queue"))
         hints.append((key("later"), "queue"))
     elif phase == "lost":
         hints.append((key("restart"), "reconnect now"))
@@ -110,11 +112,26 @@ def _prompt_hints(view: "SessionView") -> list[KeyHint]:
         hints += [("Enter", "send"), ("Ctrl+J", "new line"), (key("editor"), "editor")]
         hints += [(key("stash"), "put aside"), ("Ctrl+C", "clear")]
     else:
+        hints += _stop_hints(view)
         hints += [("Tab", "choose above")] if view.welcome.shown else []
         hints += [("/", "commands"), ("@", "files"), ("!", "shell"), ("?", "keys")]
         hints += [(key("stash"), "take back")] if view.stash else []
         hints += [("Ctrl+P", "menu"), (key("restart"), "history"), (key("review"), "review changes")]
     return [*hints, ("Ctrl+D", "quit")] if not view.prompt.draft else hints
+
+
+def _stop_hints(view: "SessionView") -> list[KeyHint]:
+    """The key that stops a tool call or a command alone, if there is one that can be stopped."""
+    running = view.status.running
+    if not running:
+        return []
+    from accord.tui.running_work import selected_work
+
+    if view.transcript.has_focus and view.transcript.selected is not None:
+        what = "stop this" if selected_work(view, running) is not None else ""
+    else:
+        what = "stop a call" if any(work.kind == "call" for work in running) else "stop a command"
+    return [(key_of(view, "stop_work"), what)] if what else []
 
 
 def key_of(view: "SessionView", action: str) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from accord.schema import PlanEntry, UsageUpdate
     from accord.session import SessionState
     from accord.tui.chat_types import Phase
+    from accord.tui.running_work import RunningWork
 
 
 _ACTIVITIES: Final = {
@@ -66,6 +67,8 @@ class Status:
     """The title that the user chose."""
     prompt_title: str = ""
     """A title from the first prompt, until the agent gives one."""
+    running: "Sequence[RunningWork]" = ()
+    """What the agent runs now and stops alone on request."""
 
     def set_phase(self, phase: "Phase") -> None:
         self.activity, self.elapsed = _ACTIVITIES[phase], ""
@@ -79,16 +82,18 @@ class Status:
         return f"{one_line(clean_line(self.branch), _MAX_BRANCH)}{count}" if self.branch else ""
 
     def update_from(self, state: "SessionState") -> bool:
-        """Copy title, settings and usage from the session; return whether they changed."""
+        """Copy title, settings, usage and running work from the session; return whether they changed."""
+        from accord.tui.running_work import running_work  # not needed for the first paint
+
         settings = " · ".join(filter(None, _model_and_mode(state.settings.pickers)))
         self.model = _current_name(state.settings.pickers, "model")
         if not self.prompt_title:
             self.prompt_title = _prompt_title(state)
         title = self.own_title or state.title or self.prompt_title
-        values = (title, settings, state.usage, state.node)
-        if values == (self.title, self.settings, self.usage, self.node):
+        values = (title, settings, state.usage, state.node, running_work(state))
+        if values == (self.title, self.settings, self.usage, self.node, self.running):
             return False
-        self.title, self.settings, self.usage, self.node = values
+        self.title, self.settings, self.usage, self.node, self.running = values
         return True
 
 

@@ -299,7 +299,8 @@ class SessionView(Vertical):
 
     @on(TextArea.Changed)
     @on(CompletionPopup.Toggled)
-    def _text_changed(self) -> None:
+    @on(TranscriptView.SelectionChanged)
+    def _update_footer(self) -> None:
         if self.welcome.shown:
             self.call_after_refresh(self.welcome.update)  # the prompt has grown or shrunk
         self._footer.refresh()

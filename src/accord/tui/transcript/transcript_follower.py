@@ -26,6 +26,7 @@ from accord.session import (
     PermissionAnswered,
     PlanState,
     SubagentState,
+    TerminalChanged,
     ToolCallChanged,
     ToolCallState,
 )
@@ -125,7 +126,7 @@ class TranscriptFollower:
             self._refresh(self._last_message(kind, getattr(event, "message_id", None) or None))
         elif isinstance(event, ToolCallChanged):
             self._refresh(self._session.state.tool_calls.get(event.call.tool_call_id))
-        elif isinstance(event, TerminalPrinted):
+        elif isinstance(event, TerminalPrinted | TerminalChanged):
             self._refresh_terminal(event.terminal_id)
         elif isinstance(event, MessageChanged):
             self._refresh(self._last_message(event.kind, event.message_id))
@@ -219,9 +220,10 @@ class TranscriptFollower:
             self._view.changed(item)
 
     def _refresh_terminal(self, terminal_id: str) -> None:
-        for item in self._calls():
-            if terminal_id in item.call.terminal_ids:
-                self._view.changed(item)
+        for call in reversed(self._session.state.tool_calls.values()):  # a command may outlast its turn
+            if terminal_id in call.terminal_ids:
+                self._refresh(call)
+                return
 
     def _add_notice(self, notice: Notice) -> None:
         tones: dict[str, Tone] = {"warning": "warn", "error": "bad"}

@@ -214,7 +214,10 @@ class CallItem(Item):
             call.status,
             id(call.content),
             len(call.content),
-            [len(view.text) if view else -1 for view in map(self._terminal_view, call.terminal_ids)],
+            [
+                (len(view.text), view.exit_status) if view else None
+                for view in map(self._terminal_view, call.terminal_ids)
+            ],
             id(call.raw_output),
         )
         if state != self._last_state:

@@ -360,6 +360,9 @@ class TranscriptView(VirtualScroll, can_focus=True):
             super().__init__()
             self.text = text
 
+    class SelectionChanged(Message):
+        """Another item is selected, or none."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.selected: Item | None = None
@@ -399,6 +402,7 @@ class TranscriptView(VirtualScroll, can_focus=True):
     def select(self, item: "Item | None") -> None:
         """Select an item and scroll to it."""
         self.selected = item
+        self.post_message(self.SelectionChanged())
         first = None if item is None else self.item_list.first_line(item)
         if first is not None:
             height = self.scrollable_content_region.height
@@ -426,6 +430,7 @@ class TranscriptView(VirtualScroll, can_focus=True):
             return
         line = self.scroll_offset.y + event.get_content_offset_capture(self).y
         self.selected = item = self.item_list.item_at(line)
+        self.post_message(self.SelectionChanged())
         first = None if item is None else self.item_list.first_line(item)
         if first is not None and line <= first:
             self.toggle(item)
