@@ -67,7 +67,9 @@ def terminal(
     env = environment(home, TERM=kind, COLORTERM="truecolor", **more)
     names = ("ACCORD_HOME", "ACCORD_MODEL", "TERM", "COLORTERM", "PATH", *more)
     settings = [f"{name}={env[name]}" for name in names]
-    command = shlex.join(["env", *settings, *ACCORD, "--cwd", str(tmp_path), *words])
+    # A library may have set the size of another terminal in the environment of the tests.
+    own_size = ["-u", "LINES", "-u", "COLUMNS"]
+    command = shlex.join(["env", *own_size, *settings, *ACCORD, "--cwd", str(tmp_path), *words])
     tmux.start(size, f"{command}; echo left with $?; cat")
     try:
         yield tmux

@@ -76,6 +76,7 @@ async def test_letters_of_a_prompt_that_is_being_written_are_no_answer(tmp_path:
         await chat.pilot.press("a", "r")
         assert not dialog.answer.done()
         assert chat.view.prompt.editor.text == "addar"
+        await chat.wait_until(lambda: "Tab answer the question  Esc stop" in chat.screen)
         await chat.pilot.press("tab", "a")
         await chat.wait_for_text('"optionId": "yes"')
 
@@ -104,6 +105,7 @@ async def test_a_dialog_waits_until_the_user_stops_typing(tmp_path: Path) -> Non
         assert not dialog.armed
         assert chat.view.prompt.editor.text == "1111"
         await chat.wait_for_dialog()
+        await chat.wait_until(lambda: "Tab answer the question" in chat.screen)
         assert not dialog.answer.done()
 
 

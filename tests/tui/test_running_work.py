@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.tui.chat import Chat, running_chat
@@ -13,7 +13,7 @@ from accord.tui.chat_settings import ChatSettings
 AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "stoppable_agent.py"))
 
 
-def speaking(protocol: int, **app: Any) -> dict[str, Any]:
+def speaking(protocol: Literal[1, 2], **app: Any) -> dict[str, Any]:
     found = ConfiguredAgent(name="demo", origin="user", command=AGENT, protocol=protocol)
     return {"find": lambda _: found, "app": app}
 
@@ -44,7 +44,10 @@ async def test_of_several_the_user_chooses_one(tmp_path: Path) -> None:
         await chat.type("two")
         await chat.pilot.press("enter")
         await chat.wait_until(lambda: len(chat.view.status.running) == 2)
-        calls = chat.view.chat_session.session.state.tool_calls.values()
+        chat_session = chat.view.chat_session
+        assert chat_session is not None
+        assert chat_session.session is not None
+        calls = chat_session.session.state.tool_calls.values()
         assert [call.title for call in calls if not call.open] == ["Wait for two"]
         await chat.pilot.press("f6", "k")  # select the last call in the conversation
         await shown(chat, "Alt+X stop this  Esc prompt")

@@ -51,6 +51,9 @@ class Dialog(Vertical, can_focus=True):
     Dialog.unarmed { border: round $foreground 25%; border-title-color: $text-muted; }
     """
 
+    class ArmedChanged(Message):
+        """The dialog accepts keys now, or no longer."""
+
     def __init__(self, title: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(classes="unarmed")
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -112,6 +115,7 @@ class Dialog(Vertical, can_focus=True):
             self._timer.cancel()
         self._visible_since, self.armed = None, False
         self.add_class("unarmed")
+        self.post_message(self.ArmedChanged())
         set_border(self, subtitle=UNARMED)
 
     def user_typed(self) -> None:
@@ -137,6 +141,7 @@ class Dialog(Vertical, can_focus=True):
         self.armed = True
         self._armed_at = Message().time  # the clock of key events
         self.remove_class("unarmed")
+        self.post_message(self.ArmedChanged())
         if isinstance(self.screen.focused, TextArea) and self.screen.focused.text:
             # The user is writing a prompt: letters must not become an answer.
             set_border(self, subtitle=f"Tab: answer here · {self.hint}")
@@ -146,7 +151,7 @@ class Dialog(Vertical, can_focus=True):
     def take_focus(self) -> None:
         """Let the keys go to the question."""
         set_border(self, subtitle=self.hint)
-        (self.focus_target or self).focus()
+        self.screen.set_focus(self.focus_target or self)  # at once: the next key may be there already
 
     def on_unmount(self) -> None:
         if self._timer is not None:

@@ -114,9 +114,6 @@ class Editor(TextArea):
     class HelpRequested(Message):
         """A question mark was typed into the empty prompt."""
 
-    class LeaveRequested(Message):
-        """Tab was pressed: the focus goes to the question, or to the conversation."""
-
     class Typed(Message):
         """A key was pressed."""
 
@@ -142,7 +139,7 @@ class Editor(TextArea):
             self._box.popup_key(key)
         elif key == "tab":
             self._consume(event)
-            self.post_message(self.LeaveRequested())
+            self._box.leave()  # at once: the next key may be there already
         elif key == "question_mark" and not self.text:
             self._consume(event)
             self.post_message(self.HelpRequested())
@@ -269,8 +266,12 @@ class PromptBox(Vertical):
             super().__init__()
             self.command = command
 
-    def __init__(self, cwd: str, commands: "Callable[[], Sequence[AvailableCommand]]") -> None:
+    def __init__(
+        self, cwd: str, commands: "Callable[[], Sequence[AvailableCommand]]", leave: Callable[[], None]
+    ) -> None:
+        """Tab calls `leave`, which moves the focus to the question or to the conversation."""
         super().__init__()
+        self.leave = leave
         self.history: PromptHistory = PromptHistory(cwd)
         self.attachments: list[Attachment] = []
         self.pastes: dict[str, str] = {}

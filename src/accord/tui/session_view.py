@@ -79,7 +79,7 @@ class SessionView(Vertical):
         self.plan: PlanPanel = PlanPanel()
         self.side_plan: PlanPanel = PlanPanel(beside=True)
         self.queue_view: PromptQueue = PromptQueue(self.queue)
-        self.prompt: PromptBox = PromptBox(start.cwd, self._commands)
+        self.prompt: PromptBox = PromptBox(start.cwd, self._commands, self._leave_prompt)
         self.review: ReviewService | None = None
         """The review of the session's changes, with the comments that are not sent yet."""
         self.stash: list[Draft] = []
@@ -297,6 +297,9 @@ class SessionView(Vertical):
     def on_descendant_focus(self) -> None:
         self._footer.refresh()
 
+    def on_dialog_armed_changed(self) -> None:
+        self._footer.refresh()
+
     @on(TextArea.Changed)
     @on(CompletionPopup.Toggled)
     @on(TranscriptView.SelectionChanged)
@@ -444,15 +447,11 @@ class SessionView(Vertical):
         if self.dialog is not None:
             self.dialog.user_typed()
 
-    @on(Editor.LeaveRequested)
-    def _leave_prompt(self, event: Editor.LeaveRequested) -> None:
-        event.stop()
+    def _leave_prompt(self) -> None:
         if self.dialog is not None and self.dialog.armed:
             self.dialog.take_focus()
-        elif self.welcome.shown:
-            self.welcome.focus()
         else:
-            self.transcript.focus()
+            self.screen.set_focus(self.welcome if self.welcome.shown else self.transcript)
 
     def say_instead(self) -> None:
         """Let the user write what the agent should do instead of what was rejected."""
