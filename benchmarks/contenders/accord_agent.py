@@ -1,6 +1,5 @@
 """The benchmark agent on Accord. Each prompt is a job as JSON; see workloads.py."""
 
-import json
 import sys
 import time
 from typing import Any
@@ -15,6 +14,8 @@ agent = Agent("accord", version="1", protocol=(1, 2) if "v2" in sys.argv else (1
 
 @agent.prompt
 async def answer(turn: Turn) -> None:
+    import json  # here, because the agent of the guide has no need to import json
+
     job = json.loads(turn.text)
     if job["do"] == "stream":
         await stream(turn, job)
@@ -42,6 +43,8 @@ async def stream(turn: Turn, job: dict[str, Any]) -> None:
 
 
 async def read(turn: Turn, job: dict[str, Any]) -> None:
+    import json
+
     times: list[int] = []
     for _ in range(job["count"]):
         began = time.perf_counter_ns()

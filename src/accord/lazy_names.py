@@ -1,5 +1,6 @@
 """Imports on first use: names of a package, and modules that other modules import early but rarely use."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -24,8 +25,14 @@ def lazy_names(
         module = module_of.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        prepare()
-        value = getattr(import_module(module), name)
+        collects = gc.isenabled()
+        gc.disable()  # an import leaves no garbage, and collections would take a twentieth of its time
+        try:
+            prepare()
+            value = getattr(import_module(module), name)
+        finally:
+            if collects:
+                gc.enable()
         setattr(sys.modules[package], name, value)
         return value
 

@@ -4,6 +4,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 """
 
 import asyncio
+import gc
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -301,6 +302,7 @@ class Agent:
         self._check_handlers()
         if sys.stdin is not None and sys.stdin.isatty():  # a user started it by hand
             sys.stderr.write(_TERMINAL_HINT.format(self.info.name, " ".join(sys.orig_argv)))
+        gc.freeze()  # what is loaded by now stays; the search for garbage can pass over it
         run(self.serve_stdio(strict=strict), uvloop=uvloop)
 
     async def serve_stdio(

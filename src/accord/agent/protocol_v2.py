@@ -209,7 +209,7 @@ class AgentProtocolV2:
         ):
             chunk = _CHUNK_LINE.fullmatch(frame)
             ends = None if chunk is None else self._plain_ends(chunk)
-        elif b"\\" in frame and _CHUNK_LINE.fullmatch(frame) is None:
+        elif frame.find(b"\\") >= 0 and _CHUNK_LINE.fullmatch(frame) is None:
             ends = None
         if ends is not None:
             old, new = ends

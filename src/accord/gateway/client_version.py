@@ -154,7 +154,8 @@ class _GatewayProtocolV2(AgentProtocolV2):
     """Reports the turns of other clients, too, as states of the session."""
 
     def send(self, frame: bytes) -> None:
-        if b'"_accord/turn"' in frame and (envelope := parse_envelope(frame)).method == "_accord/turn":
+        is_turn = frame.find(b'"_accord/turn"') >= 0
+        if is_turn and (envelope := parse_envelope(frame)).method == "_accord/turn":
             self._report_turn(decoder(_TurnState).decode(envelope.params))
         else:
             super().send(frame)

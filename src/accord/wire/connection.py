@@ -304,7 +304,13 @@ class Connection:
         self.reads += 1
         self._wakeups.woken = []
         try:
-            self._handle(frames)
+            if isinstance(frames, list) and len(frames) > _FEW_FRAMES:
+                for frame, params in zip(frames, self._read_lines(frames), strict=True):
+                    if params is None or not self.run_frequent(params, frame):
+                        self._handle(frame)
+            else:
+                for frame in frames:
+                    self._handle(frame)
         finally:
             self._wakeups.end_read()
         if self.transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
@@ -318,11 +324,10 @@ class Connection:
         """Decode the lines of the frequent notification; the result has None for other frames."""
         if len(frames) > _FEW_FRAMES:
             return self._read_lines(frames)
-        prefix = self._fast_prefix
-        return [
-            self._read_lines([frame])[0] if isinstance(frame, bytes) and frame.startswith(prefix) else None
-            for frame in frames
-        ]
+        return [self._read_lines([frame])[0] if self._is_frequent(frame) else None for frame in frames]
+
+    def _is_frequent(self, frame: Frame) -> bool:
+        return isinstance(frame, bytes) and frame.startswith(self._fast_prefix)
 
     def run_frequent(self, params: Any, frame: Frame) -> bool:
         """Handle a frequent notification during a read; return False if something is unfinished."""
@@ -334,28 +339,23 @@ class Connection:
             self._report("failed", f"a notification handler raised {type(error).__name__}: {error}")
         return True
 
-    def _handle(self, frames: Iterable[Frame]) -> None:
-        receive = self._core.receive
-        busy = self._lanes.busy
-        if isinstance(frames, list):
-            messages = zip(frames, self.read_frequent(frames), strict=True)
-        else:  # each is translated when the one before it is handled
-            messages = ((frame, self.read_frequent([frame])[0]) for frame in frames)
-        for frame, params in messages:
+    def _handle(self, frame: Frame) -> None:
+        if isinstance(frame, bytes) and frame.startswith(self._fast_prefix):
+            params = self._read_lines([frame])[0]
             if params is not None and self.run_frequent(params, frame):
-                continue
-            event = receive(frame)
-            if isinstance(event, Envelope) and isinstance(frame, bytes):
-                self._handle_call(event, frame)
-            elif isinstance(event, Response):
-                if event.fault is not None:
-                    self._report_fault(event.fault)
-                if busy or self._lanes.awaiting:
-                    self._deliver(event.call, event.call.set_response, event)
-                else:
-                    event.call.set_response(event)  # no handler waits for it
-            elif isinstance(event, Fault):
-                self._report_fault(event)
+                return
+        event = self._core.receive(frame)
+        if isinstance(event, Envelope) and isinstance(frame, bytes):
+            self._handle_call(event, frame)
+        elif isinstance(event, Response):
+            if event.fault is not None:
+                self._report_fault(event.fault)
+            if self._lanes.busy or self._lanes.awaiting:
+                self._deliver(event.call, event.call.set_response, event)
+            else:
+                event.call.set_response(event)  # no handler waits for it
+        elif isinstance(event, Fault):
+            self._report_fault(event)
 
     def _handle_call(self, envelope: Envelope, frame: bytes) -> None:
         id, method = envelope.id, envelope.method

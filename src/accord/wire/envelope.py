@@ -104,6 +104,8 @@ class InvalidMessage(Exception):
         return "Parse error" if self.code == PARSE_ERROR else "Invalid request"
 
 
+_DECODE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
 decode_envelope: Callable[[bytes], Envelope] = msgspec.json.Decoder(Envelope).decode
 """Decode a well-formed line. Lines it refuses go to `decode_tolerantly`."""
 
@@ -115,7 +117,7 @@ def decode_tolerantly(frame: bytes) -> Envelope:
         frame = repaired
     try:
         return decode_envelope(frame)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except _DECODE_ERRORS:
         raise _invalid_message(frame) from None
 
 
@@ -126,13 +128,17 @@ def parse_envelope(frame: bytes, *, strict: bool = False) -> Envelope:
     """
     try:
         envelope = decode_envelope(frame)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    except _DECODE_ERRORS:
         envelope = decode_tolerantly(frame)
+    _check(envelope, frame, strict=strict)
+    return envelope
+
+
+def _check(envelope: Envelope, frame: bytes, *, strict: bool) -> None:
     if envelope.jsonrpc != "2.0" and (strict or envelope.jsonrpc):
         raise InvalidMessage(INVALID_REQUEST, '`jsonrpc` is not "2.0"', id_of_call(envelope))
     if not frame.isascii() and not is_utf8(frame):
         raise InvalidMessage(PARSE_ERROR, "the line is not UTF-8", id_of_call(envelope))
-    return envelope
 
 
 def _invalid_message(frame: bytes) -> InvalidMessage:
@@ -312,7 +318,12 @@ class RpcCore(Generic[C]):
         if isinstance(frame, OversizedFrame):
             return self._receive_oversized(frame)
         try:
-            envelope = parse_envelope(frame, strict=self._strict)
+            try:
+                envelope = decode_envelope(frame)
+            except _DECODE_ERRORS:
+                envelope = decode_tolerantly(frame)
+            if envelope.jsonrpc != "2.0" or not frame.isascii():
+                _check(envelope, frame, strict=self._strict)
         except InvalidMessage as fault:
             return self._fault(fault, frame)
         return envelope if envelope.method is not UNSET else self.receive_response(envelope, frame)

@@ -189,7 +189,13 @@ def _always(_frame: Frame) -> bool:
 
 def is_response(frame: Frame) -> bool:
     """Whether a frame is a response, as far as its text shows that: it has no `method`, not even inside."""
-    return isinstance(frame, bytes) and frame[:1] == b"{" and b'"method"' not in frame and b"\\u" not in frame
+    # `find` is much faster than `in`, which first tries to read its operand as a number.
+    return (
+        isinstance(frame, bytes)
+        and frame.startswith(b"{")
+        and frame.find(b'"method"') < 0
+        and frame.find(b"\\u") < 0
+    )
 
 
 def is_extension_call(frame: Frame) -> bool:
@@ -199,4 +205,4 @@ def is_extension_call(frame: Frame) -> bool:
     end = frame.find(b',"method":"_', len(CALL_START), _LONGEST_START)
     if end < 0 or not frame[len(CALL_START) : end].isdigit():
         return False
-    return b"\\u" not in frame and frame.find(b'"method"', end + len(b',"method"')) < 0
+    return frame.find(b"\\u") < 0 and frame.find(b'"method"', end + len(b',"method"')) < 0
