@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, urljoin, urlsplit
 
 from accord.errors import AccordError, MissingExtra
+from accord.wire.remote.network_errors import error_sentence
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -226,7 +227,7 @@ class WebExchange:
         tls = None
         if self._url.scheme == "https":
             tls = self._tls or await asyncio.to_thread(ssl.create_default_context)
-        failure: OSError | None = None
+        failure = OSError("it has no address")
         for address in self._addresses:
             try:
                 self._reader, self._writer = await asyncio.open_connection(
@@ -236,7 +237,7 @@ class WebExchange:
                 failure = error
             else:
                 return self
-        raise WebRefused(f"no connection to {self._url.authority}: {failure}")
+        raise WebRefused(f"no connection to {self._url.authority}: {error_sentence(failure)}")
 
     async def __aexit__(self, *_: object) -> None:
         self._writer.transport.abort()  # do not wait for the server to close

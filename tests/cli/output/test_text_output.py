@@ -147,6 +147,17 @@ def test_a_tool_call_on_a_pipe_is_written_when_it_ends() -> None:
     )
 
 
+def test_a_text_below_a_diff_is_shown() -> None:
+    recorder = on_pipe()
+    diff = Diff(path="a.py", old_text="one\n", new_text="two\n")
+    texts = [
+        Content(content=TextContent(text=text)) for text in ("Read it first.", "This edit added 1 error")
+    ]
+    recorder.send(call(title="Edit", kind="edit", status="completed", content=[texts[0], diff, texts[1]]))
+    assert recorder.text.endswith("    -one\n    +two\n    This edit added 1 error\n")
+    assert "Read it first" not in recorder.text
+
+
 def test_a_diff_is_colored_and_bounded() -> None:
     recorder = on_terminal(60, 100)
     new = "".join(f"line {number}\n" for number in range(200))

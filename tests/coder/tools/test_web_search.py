@@ -139,6 +139,12 @@ async def _close(writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
+async def test_nothing_at_the_address_is_one_line(project: Path, site: Site) -> None:
+    site.port = 9
+    outcome = await ToolHarness(project, search=local("exa", site)).use("web_search", query="x")
+    assert outcome.text == "web_search failed: no connection to 127.0.0.1:9: nothing listens there"
+
+
 async def test_a_slow_service_is_given_up(project: Path, site: Site) -> None:
     reached, clock = asyncio.Event(), FakeClock()
 

@@ -412,7 +412,7 @@ def call_line(
 def detail_lines(
     call: ToolCallState, style: Style, cwd: str, terminals: "Mapping[str, TerminalView]"
 ) -> list[str]:
-    """Return the lines below a finished call: its diffs, its commands' output, and why it failed."""
+    """Return the lines below a finished call: its diffs with text after them, output, why it failed."""
     lines: list[str] = []
     for item in call.content:
         match item:
@@ -422,7 +422,7 @@ def detail_lines(
                 view = terminals.get(item.terminal_id)
                 missing = style.paint("(the terminal is not available)", DIM)
                 lines += [missing] if view is None else _terminal_lines(view, style)
-            case Content() if call.kind == "execute" or call.status == "failed":
+            case Content() if lines or call.kind == "execute" or call.status == "failed":
                 lines += output_tail(block_text(item.content), style)
             case _:
                 pass

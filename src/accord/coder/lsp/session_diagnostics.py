@@ -23,6 +23,7 @@ from accord.coder.lsp.server_table import (
     lsp_config,
 )
 from accord.coder.model_history import TextPart
+from accord.coder.permissions.project_files import open_regular
 from accord.coder.tools.tool import PreparedCall, Tool, ToolOutcome
 from accord.coder.tools.tool_context import CommandSandbox
 from accord.safe_text import clean_line, one_line
@@ -341,7 +342,7 @@ def _is_below(path: str, folder: str) -> bool:
 def _read_text(path: str) -> str | None:
     """The text of a file; None if there is none, or if it is too large or no text."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError:
         return None
