@@ -114,6 +114,17 @@ async def test_a_prompt_waits_for_the_server_that_it_names(harness: AgentHarness
         assert "@my_server:note://1" in await reply(client, session, "/mcp my server")
 
 
+async def test_a_turn_that_begins_without_a_slow_server_says_so_once(harness: AgentHarness) -> None:
+    slow = f'command = "{sys.executable}"\nargs = ["-c", "import sys; sys.stdin.read()"]\n'
+    configure(harness, f"{SANDBOX_OFF}[mcp]\nstart_seconds = 0\n[mcp.slow]\n{slow}")
+    async with harness.client(["one"], ["two"], capabilities=SHOWS_NOTICES) as client:
+        session = await client.new_session(harness.cwd)
+        first, _ = await client.turn(session, "go")
+        assert "slow: the tools come as soon as it is; `/mcp` shows the state" in json.dumps(first)
+        second, _ = await client.turn(session, "go on")
+        assert "MCP server not ready yet" not in json.dumps(second)
+
+
 async def test_project_server_starts_only_once_trusted_and_gets_no_secrets(
     harness: AgentHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

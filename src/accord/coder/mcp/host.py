@@ -117,6 +117,7 @@ class McpHost:
         self._clock = clock
         self._tool_limits = tool_limits or ToolLimits()
         self._servers: dict[str, SessionMcpServer] = {}
+        self._reported_late: set[str] = set()
         self._context = partial(
             ServerContext,
             cwd=cwd,
@@ -181,10 +182,11 @@ class McpHost:
             parts += [TextPart(note), *outcome.parts]
         return parts
 
-    async def wait_started(self, seconds: float, prompt: str = "") -> None:
+    async def wait_started(self, seconds: float, prompt: str = "") -> Sequence[str]:
         """Wait until every server is ready or has failed, at most until `seconds` after its start.
 
-        Waits longer for servers that the prompt needs, by `/SERVER:PROMPT` or `@SERVER:URI`.
+        Waits longer for servers that the prompt needs, by `/SERVER:PROMPT` or `@SERVER:URI`. Returns the
+        servers that still connect, each once.
         """
         await asyncio.gather(*(server.wait_started(seconds) for server in self._servers.values()))
         names = {name for name, _ in _MENTION.findall(prompt)}
@@ -192,6 +194,10 @@ class McpHost:
             names.add(command[1])
         named = [server for server in map(self.server, names) if server is not None]
         await asyncio.gather(*(server.wait_started(server.connect_seconds) for server in named))
+        late = [server.name for server in self._servers.values() if server.state.status == "connecting"]
+        new = [name for name in late if name not in self._reported_late]
+        self._reported_late.update(new)
+        return new
 
     @property
     def tools(self) -> Mapping[str, Tool]:

@@ -150,7 +150,10 @@ class SessionRuntime:
         await self.load_project_files(turn)
         await self._find_search(turn)
         if (servers := self.session.mcp) is not None:
-            await servers.wait_started(self.session.resources.config.mcp.start_seconds, turn.text)
+            late = await servers.wait_started(self.session.resources.config.mcp.start_seconds, turn.text)
+            if late:
+                text = f"{', '.join(late)}: the tools come as soon as it is; `/mcp` shows the state"
+                await turn.notice("MCP server not ready yet", text)
         await self.offer_commands()
         if self.hooks is not None:
             self.hooks.turn_started()
