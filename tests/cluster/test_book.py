@@ -18,8 +18,8 @@ from accord.cluster.settings import ClusterSettings
 from accord.cluster.streams import prepare_streams
 from accord.errors import InvalidRequest, SessionInUse, StoreError
 from accord.gateway.contracts import Fenced
-from accord.schema import AgentMessageChunk, SessionInfoUpdate, SessionUpdate, TextContent
-from accord.session import TurnEnded, TurnStarted
+from accord.schema import AgentMessageChunk, SessionInfoUpdate, TextContent
+from accord.session import Event, MessageChanged, TurnEnded, TurnStarted
 from accord.testing.fake_clock import settle
 
 
@@ -105,20 +105,22 @@ async def _until(book: ClusterBook, is_true: Callable[[], bool]) -> None:
         await asyncio.wait_for(changed.wait(), PATIENCE)
 
 
-async def _read(log: ClusterLog, after: int = 0) -> list[SessionUpdate]:
+async def _read(log: ClusterLog, after: int = 0) -> list[Event]:
     reader = log.reader(after)
-    updates: list[SessionUpdate] = []
+    events: list[Event] = []
     while page := await reader.page():
         assert len(page) <= 256
-        updates += page
-    return updates
+        events += page
+    return events
 
 
-def _texts(updates: list[SessionUpdate]) -> str:
+def _texts(events: list[Event]) -> str:
+    """What the agent said."""
     return "".join(
-        update.content.text
-        for update in updates
-        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContent)
+        event.text
+        for event in events
+        if isinstance(event, AgentMessageChunk)
+        or (isinstance(event, MessageChanged) and event.kind == "agent")
     )
 
 

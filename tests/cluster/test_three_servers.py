@@ -14,6 +14,7 @@ from accord.cluster.jetstream import WRONG_SEQUENCE, with_retries
 from accord.cluster.streams import ClusterStreams, prepare_streams
 from accord.errors import SessionInUse, UsageError
 from accord.schema import AgentMessageChunk, TextContent
+from accord.session import text_of
 
 
 class Lease:
@@ -63,7 +64,7 @@ async def test_nothing_is_lost_while_servers_are_lost(tmp_path: Path) -> None:
             reader = log.reader()
             text = ""
             while page := await reader.page():
-                text += "".join(update.content.text for update in page)  # type: ignore[union-attr]
+                text += text_of(page)
             assert text == "one two three"
             await book.aclose()
 

@@ -12,8 +12,8 @@ from tests.patience import PATIENCE
 
 from accord.errors import InvalidParams, InvalidRequest, StoreError
 from accord.frontend.recording import RecordedSession
-from accord.gateway.contracts import Book, LogReader, SessionLog
-from accord.schema import AgentMessageChunk, SessionUpdate, TextContent, ToolCall
+from accord.gateway.contracts import Book, LogReader, SessionLog, close_open_items
+from accord.schema import AgentMessageChunk, TextContent, ToolCall
 from accord.session import Event, SessionOpened, TurnEnded, TurnStarted, text_of
 
 
@@ -55,12 +55,12 @@ def listed(book: Book, agent: str | None = None, cwd: str | None = None) -> list
     return [recorded for page in book.pages(agent, cwd) for recorded in page]
 
 
-async def rest(reader: LogReader) -> list[SessionUpdate]:
-    updates: list[SessionUpdate] = []
+async def rest(reader: LogReader) -> list[Event]:
+    events: list[Event] = []
     while page := await reader.page():
         assert len(page) <= 256
-        updates += page
-    return updates
+        events += page
+    return events
 
 
 async def new_log(book: Book, id: str = "s1") -> SessionLog:
@@ -143,7 +143,7 @@ async def a_claim_closes_what_was_left_open_once(backend: BookBackend) -> None:
     assert claimed.noted >= before + len(closing)
     assert claimed.epoch > epoch
     await committed(later, claimed)
-    assert await claimed.close_open_items() == []
+    assert await close_open_items(claimed) == []
     reader = claimed.reader()
     await rest(reader)
     assert reader.state.turn == "idle"

@@ -5,7 +5,7 @@ from typing import Any
 
 from accord.errors import StoreError
 from accord.gateway.session_log import FileBook, FileLogReader, FileSessionLog
-from accord.schema import AgentMessageChunk, SessionUpdate
+from accord.schema import AgentMessageChunk
 from accord.session import Event
 from accord.store import Journal, MemoryStore
 
@@ -50,7 +50,7 @@ class HeldBook(FileBook):
 class _HeldLog(FileSessionLog):
     def __init__(self, book: HeldBook, agent: str, session_id: str, journal: Journal) -> None:
         super().__init__(book, agent, session_id, journal)
-        self._may_read = book.may_read
+        self.may_read: asyncio.Event = book.may_read
 
     def reader(self, after: int = 0) -> FileLogReader:
         return _HeldReader(self, self._book, self._book.find(self._agent, self._session_id), after)
@@ -58,10 +58,6 @@ class _HeldLog(FileSessionLog):
     @property
     def pending(self) -> list[Any]:
         return self._pending
-
-    async def close_open_items(self) -> list[Event]:
-        await self._may_read.wait()
-        return await super().close_open_items()
 
 
 class _HeldReader(FileLogReader):
@@ -72,11 +68,13 @@ class _HeldReader(FileLogReader):
         self._log = log
         self._given = 0
 
-    async def page(self) -> list[SessionUpdate]:
+    async def read_state(self) -> None:
+        await self._log.may_read.wait()
+        await super().read_state()
+
+    async def page(self) -> list[Event]:
         if page := await super().page():
             return page
-        waiting: list[SessionUpdate] = [
-            item for item in self._log.pending if isinstance(item, AgentMessageChunk)
-        ]
+        waiting: list[Event] = [item for item in self._log.pending if isinstance(item, AgentMessageChunk)]
         new, self._given = waiting[self._given :], len(waiting)
         return new

@@ -28,6 +28,7 @@ from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.outbox import Outbox
 from accord.gateway.session_log import FileBook
 from accord.schema import AgentMessageChunk, TextContent
+from accord.session import text_of
 from accord.store import MemoryStore, SharedMemory
 from accord.store.journal import PendingRecords
 from accord.store.sqlite_store import SqliteStore
@@ -298,8 +299,7 @@ async def test_a_gateway_killed_before_it_sends_has_committed(tmp_path: Path) ->
     with SqliteStore(tmp_path / "gateway.db") as store:
         log = FileBook(store).open_log("hand", "s1", str(tmp_path))
         reader = log.reader()
-        updates = list(await reader.page())
-        assert [update.content.text for update in updates] == ["go", "committed"]  # type: ignore[union-attr]
+        assert [text_of(event) for event in await reader.page()] == ["go", "committed"]
         assert [type(event).__name__ for event in await log.claim()] == ["TurnEnded"]
 
 

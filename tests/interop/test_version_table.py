@@ -21,14 +21,33 @@ from accord.client.client_options import ProtocolChoice
 from accord.errors import HandshakeFailed
 
 AGENT = """
+import asyncio
 import sys
 from accord import Agent, Turn
 
 agent = Agent("one-version", version="1", protocol=(int(sys.argv[1]),))
 
 
+async def work(turn: Turn) -> None:
+    stopped = asyncio.Event()
+    async with turn.tool_call("Build", kind="execute", cancel=stopped.set) as call:
+        async with turn.session.show_terminal("make", cancel=stopped.set) as terminal:
+            await call.terminal(terminal)
+            await terminal.print("compiled\\n")
+            await turn.session.show_background([terminal])
+            if turn.text == "work until I stop you":
+                await stopped.wait()
+        await turn.session.show_background([])
+    await turn.notice("Built")
+    async with turn.compaction() as compaction:
+        await compaction.summary("shorter")
+
+
 @agent.prompt
 async def answer(turn: Turn) -> None:
+    if turn.text.startswith("work"):
+        await work(turn)
+        return
     async with turn.tool_call("Look", kind="read") as call:
         await call.text("seen")
     await turn.say("heard: " + turn.text)
@@ -59,6 +78,43 @@ async def turn_of(connection: Any, cwd: Path) -> tuple[str, str, str]:
         result = await session.ask("hello")
         (call,) = session.state.tool_calls.values()
         return result.text, str(result.stop_reason), str(call.status)
+
+
+async def stop_work(connection: Any, later: Any, cwd: Path, terminal: bool) -> None:
+    """Let an agent in version 2 work until another client stops its terminal, or this one its tool call."""
+    async with asyncio.timeout(PATIENCE), connection as remote, later as watcher:
+        session = await remote.new_session(cwd)
+        stopped = False
+        async for _ in session.prompt("work until I stop you"):
+            work = session.state.background
+            if not work or stopped:
+                continue
+            stopped = True
+            joined = await watcher.load_session(session.id, cwd)
+            assert joined.state.terminals[work[0].id].text == "compiled\n"
+            if terminal:
+                await joined.cancel_terminal(work[0].id)
+            else:
+                (call,) = session.state.tool_calls.values()
+                assert call.terminal_ids == [work[0].id]
+                await session.cancel_tool_call(call.tool_call_id)
+        assert stopped
+        (shown,) = session.state.terminals.values()
+        assert (shown.command, shown.exit is not None) == ("make", True)
+        assert session.state.background == []
+        assert [notice.title for notice in session.state.notices] == ["Built"]
+        (compaction,) = session.state.history.compactions.values()
+        assert compaction.status == "completed"
+
+
+async def text_of_work(connection: Any, cwd: Path) -> str:
+    """What the tool call of the same work shows to a client in version 1."""
+    async with asyncio.timeout(PATIENCE), connection as remote:
+        session = await remote.new_session(cwd)
+        await session.ask("work")
+        (call,) = session.state.tool_calls.values()
+        assert [notice.title for notice in session.state.notices] == ["Built"]
+        return call.text
 
 
 DONE = ("heard: hello", "end_turn", "completed")
@@ -102,6 +158,21 @@ async def test_at_a_gateway_every_client_works_with_every_agent(
     assert await turn_of(connection, tmp_path) == DONE
 
 
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "tool call"])
+@pytest.mark.parametrize("gateway", [2], indirect=True)
+async def test_at_a_gateway_work_of_version_2_is_shown_and_stopped(
+    terminal: bool, gateway: GatewayProcess, tmp_path: Path
+) -> None:
+    client, later = (accord.connect(gateway.websocket, token=gateway.token, protocol=2) for _ in range(2))
+    await stop_work(client, later, tmp_path, terminal)
+
+
+@pytest.mark.parametrize("gateway", [2], indirect=True)
+async def test_at_a_gateway_version_1_gets_the_work_as_text(gateway: GatewayProcess, tmp_path: Path) -> None:
+    connection = accord.connect(gateway.websocket, token=gateway.token, protocol=1)
+    assert "compiled" in await text_of_work(connection, tmp_path)
+
+
 @pytest.fixture(scope="module", params=VERSIONS)
 def front(request: pytest.FixtureRequest, folder: Path) -> Generator[tuple[GatewayProcess, str]]:
     """A front node without agents, before a node with an agent of one version, and a token."""
@@ -129,3 +200,20 @@ async def test_in_a_cluster_every_client_works_with_every_agent(
 ) -> None:
     connection = accord.connect(front[0].websocket, token=front[1], protocol=client)
     assert await turn_of(connection, tmp_path) == DONE
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "tool call"])
+@pytest.mark.parametrize("front", [2], indirect=True)
+async def test_in_a_cluster_work_of_version_2_is_shown_and_stopped(
+    terminal: bool, front: tuple[GatewayProcess, str], tmp_path: Path
+) -> None:
+    client, later = (accord.connect(front[0].websocket, token=front[1], protocol=2) for _ in range(2))
+    await stop_work(client, later, tmp_path, terminal)
+
+
+@pytest.mark.parametrize("front", [2], indirect=True)
+async def test_in_a_cluster_version_1_gets_the_work_as_text(
+    front: tuple[GatewayProcess, str], tmp_path: Path
+) -> None:
+    connection = accord.connect(front[0].websocket, token=front[1], protocol=1)
+    assert "compiled" in await text_of_work(connection, tmp_path)

@@ -263,9 +263,11 @@ class SessionV2:
                 self.report_state("idle", stop_reason=event.raw_reason or "error", error=_error(event))
                 self._start_prompt()
             case StateChanged():
-                if event.background is not UNSET:
-                    self._background = background_v2(event.background)
-                self.report_state()
+                background = background_v2(event.background)
+                if background is not UNSET and background != self._background:
+                    self._background = background
+                    if self.replayed is None and not self.silent:  # its end reports the state
+                        self.report_state()
             case TurnEnded():
                 pass
             case _:

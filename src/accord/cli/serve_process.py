@@ -328,7 +328,7 @@ def agent_source(agent: ConfiguredAgent) -> AgentSource:
             return transport
         from accord.client.version_request import requesting
 
-        return requesting(transport, only=agent.protocol == 2, events=False)
+        return requesting(transport, only=agent.protocol == 2)
 
     source = AgentSource(
         name=agent.name,

@@ -7,6 +7,7 @@ refused before anything is sent.
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from msgspec import Raw
@@ -43,6 +44,7 @@ from accord.schema.codec import to_builtins
 from accord.schema.message_reader import MessageReader
 from accord.schema.methods import Method, request
 from accord.schema.validation import violations
+from accord.session.protocol_v1 import accord_meta
 from accord.wire.calls import ConnectionReport, Route
 from accord.wire.connection import Connection
 from accord.wire.envelope import connection_closed
@@ -105,6 +107,12 @@ class InitializedConnection:
     def takes_events(self) -> bool:
         """Whether the translation of another version sends events of `accord.session` in place of updates."""
         return self._translation is not None and self._translation.takes_events
+
+    @cached_property
+    def is_told_events(self) -> bool:
+        """Whether this client has asked a gateway for events of `accord.session` beside the updates."""
+        asked = accord_meta(dict(self.options.features.meta)).get("events") is True
+        return asked and "events" in accord_meta(self.capabilities.meta)
 
     @property
     def capabilities(self) -> AgentCapabilities:

@@ -6,6 +6,7 @@ them, and events of `accord.session` otherwise. A prompt is answered when the se
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, structs
@@ -41,13 +42,12 @@ from accord.schema import (
     TextContent,
     ToolCall,
     ToolCallChange,
-    ToolCallUpdate,
     Unknown,
     UserMessageChunk,
     v2,
 )
 from accord.schema.base import Mismatch
-from accord.schema.codec import NotJson, decode, encode, parse_json
+from accord.schema.codec import NotJson, decode, encode, parse_json, to_builtins
 from accord.session.config_options_v2 import MODE, options_v1
 from accord.session.events import (
     OWN_TAGS,
@@ -55,11 +55,12 @@ from accord.session.events import (
     MessageChanged,
     MessageChunk,
     PlanChanged,
-    TerminalChanged,
     ToolCallChanged,
+    TurnStarted,
 )
 from accord.session.history_items import MessageKind
-from accord.session.protocol_v1 import updates_of
+from accord.session.plain_updates import PROMPT_KEY, is_plain, plain_updates, terminal_text
+from accord.session.protocol_v1 import accord_meta, updates_of
 from accord.session.protocol_v2 import block_v2, commands_v1, events_of
 from accord.session.requests_v2 import opening_v2, permission_request_v1
 from accord.session.state import SessionState
@@ -99,6 +100,11 @@ class SentPrompt(Struct):
     """A prompt whose turn has not ended."""
 
     id: Any
+    blocks: list[Any] = []
+    key: str = ""
+    """The id by which a gateway knows the prompt; "" for other clients."""
+    keeps_key: bool = False
+    """Whether that is the id of the message for its clients, whatever the agent calls it."""
     inserted: bool = False
     message_id: str = ""
     """The id of the message that the agent reported for it, or "" if there was none yet."""
@@ -116,6 +122,8 @@ class AgentSessionV2:
         """What the agent said, for a client that takes no events."""
         self.own_messages: set[str] = set()
         """The user messages that are prompts of the client, which knows them."""
+        self.gateway_prompts: dict[str, SentPrompt] = {}
+        """The prompts of a gateway by the agent's ids of their messages."""
         self.messages: set[tuple[MessageKind, str]] = set()
         self.calls: set[str] = set()
         self._busy: bool | None = None
@@ -438,7 +446,8 @@ class ClientProtocolV2:
         if blocks != request.prompt:
             params = Raw(encode(structs.replace(request, prompt=blocks)))
         session = self._session(request.session_id)
-        prompt = SentPrompt(id)
+        told = accord_meta(request.meta) if self._events else {}
+        prompt = SentPrompt(id, blocks, str(told.get("messageId") or ""), told.get("keepsId") is True)
         session.prompts.append(prompt)
 
         def answer(envelope: Envelope) -> None:
@@ -451,6 +460,9 @@ class ClientProtocolV2:
                 return
             prompt.inserted = True
             message_id = _member(envelope.result, "messageId")
+            if prompt.key and not prompt.message_id:
+                prompt.message_id = message_id if isinstance(message_id, str) else prompt.key
+                self._tell_inserted(request.session_id, session, prompt)
             if prompt.idle is not None and message_id in (None, prompt.message_id):
                 self._end_prompt(session, prompt, prompt.idle)
             prompt.idle = None
@@ -458,7 +470,7 @@ class ClientProtocolV2:
         self._answers[id] = answer
         self._transport.transmit(encode(Request(id, "session/prompt", params)))
 
-    def _user_message(self, session: AgentSessionV2, message_id: str) -> None:
+    def _user_message(self, session_id: str, session: AgentSessionV2, message_id: str) -> None:
         """Assign a new user message to the first prompt that waits for its own."""
         for prompt in session.prompts:
             if prompt.message_id == message_id:
@@ -466,7 +478,15 @@ class ClientProtocolV2:
             if not prompt.message_id:
                 prompt.message_id = message_id
                 session.own_messages.add(message_id)
+                if prompt.key:
+                    self._tell_inserted(session_id, session, prompt)
                 return
+
+    def _tell_inserted(self, session_id: str, session: AgentSessionV2, prompt: SentPrompt) -> None:
+        """Tell a gateway that a prompt is in the conversation, and the id of its message."""
+        session.gateway_prompts[prompt.message_id] = prompt
+        event = to_builtins(TurnStarted([], prompt.key if prompt.keeps_key else prompt.message_id))
+        self._deliver_update(session_id, {**event, PROMPT_KEY: prompt.key})
 
     def _idle(self, session: AgentSessionV2, update: v2.SessionStateUpdate) -> None:
         for prompt in list(session.prompts):
@@ -477,6 +497,7 @@ class ClientProtocolV2:
 
     def _end_prompt(self, session: AgentSessionV2, prompt: SentPrompt, update: v2.SessionStateUpdate) -> None:
         session.prompts.remove(prompt)
+        prompt.blocks = []  # it may hold images
         reason: Any = update.stop_reason or "end_turn"
         if reason == "error":
             error = update.error or v2.ErrorV2(InternalError.default_code, "The turn failed")
@@ -500,75 +521,79 @@ class ClientProtocolV2:
         if isinstance(update, v2.ConfigOptionUpdateV2):
             session.options = options_v1(update.config_options)
         for event in events_of(update):
-            for item in self._inner_updates(session, event):
+            for item in self._inner_updates(session_id, session, event):
                 self._deliver_update(session_id, item)
         if isinstance(update, v2.SessionStateUpdate) and session.ends_work(update):
             self._idle(session, update)
 
-    def _inner_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
+    def _inner_updates(self, session_id: str, session: AgentSessionV2, event: Event) -> list[Any]:
         """An event as updates of version 1, or as itself if they cannot express it."""
         if not self._events:
-            return self._plain_updates(session, event)
+            return self._plain_updates(session_id, session, event)
         match event:
             case MessageChanged():
-                return self._message(session, event)
+                return _without_prompt(session, event, self._message(session_id, session, event))
             case ToolCallChanged():
                 return [_tool_call(session, event)]
             case PlanChanged():
                 return list(updates_of(event))
             case _ if isinstance(event, MessageChunk):
-                self._note_message(session, event)
-                return [event]
+                self._note_message(session_id, session, event)
+                is_known = isinstance(event, UserMessageChunk) and event.message_id in session.gateway_prompts
+                return [] if is_known else [event]
             case _:
                 return [event]
 
-    def _plain_updates(self, session: AgentSessionV2, event: Event) -> list[Any]:
+    def _plain_updates(self, session_id: str, session: AgentSessionV2, event: Event) -> list[Any]:
         """An event as updates of version 1. What they cannot say is left out, or becomes text."""
         state = session.state
         if isinstance(event, Unknown) and not event.kind.startswith("_"):
             return []
         if isinstance(event, MessageChanged | MessageChunk):
             known = isinstance(event, MessageChanged) and (event.kind, event.message_id) in session.messages
-            updates = self._message(session, event) if isinstance(event, MessageChanged) else [event]
+            updates = (
+                self._message(session_id, session, event) if isinstance(event, MessageChanged) else [event]
+            )
             if isinstance(event, MessageChunk):
-                self._note_message(session, event)
+                self._note_message(session_id, session, event)
             return [] if known or event.message_id in session.own_messages else updates
-        event = state.apply(event)
-        if isinstance(event, TerminalChanged):
-            if not event.exit:
-                return []
-            shown = [call for call in state.tool_calls.values() if event.terminal_id in call.terminal_ids]
-            updates = [ToolCallChange(call.tool_call_id, content=list(call.content)) for call in shown]
-        else:
-            updates = list(updates_of(event))
-
-        def output_of(terminal_id: str) -> str | None:
-            terminal = state.terminals.get(terminal_id)
-            return None if terminal is None else terminal.text
-
         return [
-            without_terminals(update, output_of) if isinstance(update, ToolCall | ToolCallChange) else update
-            for update in updates
+            without_terminals(update, partial(terminal_text, state))
+            if isinstance(update, ToolCall | ToolCallChange)
+            else update
+            for update in plain_updates(state.apply(event), state)
         ]
 
-    def _note_message(self, session: AgentSessionV2, chunk: MessageChunk) -> None:
+    def _note_message(self, session_id: str, session: AgentSessionV2, chunk: MessageChunk) -> None:
         kind = _CHUNK_KINDS[str(type(chunk).__struct_config__.tag)]
         message_id = chunk.message_id or ""
         if (kind, message_id) not in session.messages:
             session.messages.add((kind, message_id))
             if isinstance(chunk, UserMessageChunk):
-                self._user_message(session, message_id)
+                self._user_message(session_id, session, message_id)
 
-    def _message(self, session: AgentSessionV2, event: MessageChanged) -> list[Any]:
+    def _message(self, session_id: str, session: AgentSessionV2, event: MessageChanged) -> list[Any]:
         """A new message is sent in chunks, as in version 1; a change of a known one as an event."""
         key = (event.kind, event.message_id or "")
         if key in session.messages:
-            return [event]
+            return [structs.replace(event, replaces=True)]
         if event.content:
             session.messages.add(key)
             if event.kind == "user":
-                self._user_message(session, key[1])
+                self._user_message(session_id, session, key[1])
         return list(updates_of(event))
+
+
+def _without_prompt(session: AgentSessionV2, event: MessageChanged, updates: list[Any]) -> list[Any]:
+    """Leave out a prompt that the gateway knows, unless the agent has changed it."""
+    prompt = session.gateway_prompts.get(event.message_id or "") if event.kind == "user" else None
+    if prompt is None:
+        return updates
+    if event.content is UNSET or event.content == prompt.blocks:
+        return []
+    prompt.blocks = list(event.content or ())
+    message_id = prompt.key if prompt.keeps_key else event.message_id
+    return [MessageChanged("user", message_id, event.content, replaces=True)]
 
 
 def _tool_call(session: AgentSessionV2, event: ToolCallChanged) -> Any:
@@ -576,8 +601,7 @@ def _tool_call(session: AgentSessionV2, event: ToolCallChanged) -> Any:
     patch = event.patch
     new = patch.tool_call_id not in session.calls
     session.calls.add(patch.tool_call_id)
-    plain = not event.append and not event.mark and event.cancellable is UNSET
-    if not plain or None in (getattr(patch, name) for name in ToolCallUpdate.__struct_fields__):
+    if not is_plain(event):
         return structs.replace(event, announce=new, call=ToolCallState(""))
     members: dict[str, Any] = structs.asdict(patch)
     if not new:

@@ -7,7 +7,7 @@ first and then put into the queue of every iterator.
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from accord import telemetry
 from accord.client import agent_connection
@@ -40,8 +40,19 @@ from accord.schema import (
     Unknown,
     UnsetType,
 )
+from accord.schema.base import Mismatch
 from accord.schema.session_requests import OpeningResponse
-from accord.session import Event, SessionState, TerminalChanged, TurnCancelling, TurnEnded, TurnStarted
+from accord.session import (
+    Event,
+    MessageChanged,
+    SessionState,
+    StateChanged,
+    TerminalChanged,
+    ToolCallChanged,
+    TurnCancelling,
+    TurnEnded,
+    TurnStarted,
+)
 from accord.session.events import OWN_TAGS, own_event
 from accord.session.protocol_v1 import session_opened_event
 from accord.workspace.roots import Roots
@@ -141,6 +152,10 @@ def _absolute(path: AnyPath) -> str:
     if not text:
         raise UsageError("the path of a session directory is empty; `.` is the current directory")
     return os.path.abspath(os.path.expanduser(text))
+
+
+_GATEWAY_EVENTS: Final = (MessageChanged, ToolCallChanged, TerminalChanged, StateChanged)
+"""What a gateway may tell in place of updates."""
 
 
 class SessionCore:
@@ -354,10 +369,17 @@ class SessionCore:
             self.handle.show_notice(self.id, event)
 
     def _translated_event(self, update: Unknown) -> Event:
-        """The event that the translation of another version sent. An agent itself cannot send any."""
-        if not self.handle.connection.takes_events:
+        """The event that the translation of another version, or a gateway, sent. An agent cannot send any."""
+        connection = self.handle.connection
+        if not connection.takes_events and not connection.is_told_events:
             return update
-        event = self.state.apply(own_event(update))
+        try:
+            event = own_event(update)
+        except Mismatch:
+            return update
+        if not connection.takes_events and not isinstance(event, _GATEWAY_EVENTS):
+            return update
+        event = self.state.apply(event)
         if isinstance(event, TerminalChanged):
             self.terminals.show(event)
         return event

@@ -64,8 +64,11 @@ class ClientFeeds:
             if record.author == self._connection.id:
                 self._on_own_record(session_id)
                 continue
-            for update, frame in record.updates:
-                if not self._features.wants_update(update):
+            for shown in record.updates:
+                update, frame = shown
+                if shown.is_event and self._features.takes_events:
+                    frames.append(frame)
+                if shown.is_event or not self._features.wants_update(update):
                     continue
                 if isinstance(update, ToolCall | ToolCallChange):
                     adapted = self._features.adapt_call(update)  # the output comes from the session's node

@@ -15,11 +15,11 @@ from accord.cluster.log_reader import ClusterLogReader
 from accord.cluster.log_writer import LogFull, LogPosition, LogWriter, SessionMoved
 from accord.cluster.session_index import IndexEntry, IndexTaken, SessionDeleted
 from accord.errors import SessionInUse, StoreError
-from accord.gateway.contracts import OnCommit
+from accord.gateway.contracts import OnCommit, close_open_items
 from accord.schema import AgentMessageChunk, AgentThoughtChunk, SessionUpdate, UserMessageChunk
 from accord.schema.codec import encode
 from accord.session import Event
-from accord.store.records import SESSION, as_event, event_payload, unfinished, value_payload
+from accord.store.records import SESSION, as_event, event_payload, value_payload
 from accord.store.session_summary import (
     SessionPatch,
     SessionSummary,
@@ -158,14 +158,7 @@ class ClusterLog:
     async def claim(self) -> list[Event]:
         if not self.writable:
             await self._become_writer()
-        return await self.close_open_items()
-
-    async def close_open_items(self) -> list[Event]:
-        reader = self.reader()
-        await reader.read_state()
-        closing = unfinished(reader.state)
-        self.append(*closing)
-        return closing
+        return await close_open_items(self)
 
     def reader(self, after: int = 0) -> ClusterLogReader:
         return ClusterLogReader(self._book.jetstream, self._address, lambda: self._writer, after)

@@ -4,29 +4,24 @@ At the node that writes the log, the records that are not committed yet come fro
 joins a busy session would otherwise never reach its end. The frames made of them wait for the commit.
 """
 
-from collections.abc import Callable, Iterator
-from itertools import chain, islice
-from typing import Final, cast
+from collections.abc import Callable
+from typing import Final
 
 from accord.cluster.connection import NatsUnavailable
 from accord.cluster.jetstream import JetStream, with_retries
 from accord.cluster.log_message import CommitReader
 from accord.cluster.log_writer import LogWriter
 from accord.cluster.streams import LogAddress
-from accord.gateway.session_log import TimeSlice
-from accord.schema import SessionUpdate
-from accord.session import Event, SessionState
-from accord.session.protocol_v1 import updates_of
+from accord.gateway.log_pages import LogPages
+from accord.session import Event
 from accord.store.records import EVENT, decode_event, events_in
 
-PAGE_SIZE: Final = 256
-"""Updates of one page."""
 _STALE_SECONDS: Final = 10.0
 """How long replicas may be behind the leader before a read fails."""
 _PAUSE: Final = 0.02
 
 
-class ClusterLogReader:
+class ClusterLogReader(LogPages):
     """Reads one log from its beginning, or after a number."""
 
     def __init__(
@@ -37,7 +32,7 @@ class ClusterLogReader:
         after: int = 0,
     ) -> None:
         """`writer` returns the writer of the log at this node, if there is one."""
-        self.state: SessionState = SessionState()
+        super().__init__(after)
         self.last: int = after
         """The number of the last record that was read."""
         self._jetstream = jetstream
@@ -46,34 +41,18 @@ class ClusterLogReader:
         current = writer()
         place = (0, 0) if current is None else current.place_before(after)
         self._commits = CommitReader(place[0], 0, place[1])
-        self._history_is_read = after > 0
-        self._updates: Iterator[SessionUpdate] = iter(())
-        self._slice = TimeSlice()
 
     @property
     def place(self) -> tuple[int, int]:
         """The last record that was read from the stream, and the message that it ends with."""
         return self._commits.last, self._commits.sequence
 
-    async def page(self) -> list[SessionUpdate]:
-        if not self._history_is_read:
-            self._history_is_read = True
-            await self.read_state()
-            self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
-        if page := list(islice(self._updates, PAGE_SIZE)):
-            await self._slice.pause_if_due()
-            return page
-        page = [update for event in await self._new_events() for update in _updates_of(event)]
-        self._updates = iter(page[PAGE_SIZE:])
-        return page[:PAGE_SIZE]
-
     async def read_state(self) -> None:
         """Apply everything so far to `state`. Raises StoreError."""
-        while await self._new_events():
+        while await self._read_new():
             pass
 
-    async def _new_events(self) -> list[Event]:
-        """Read what came since the last read. Nothing can be appended after the last check."""
+    async def _read_new(self) -> list[Event]:
         events: list[Event] = []
         writer = self._writer()
         if writer is None:
@@ -119,7 +98,3 @@ class ClusterLogReader:
                     raise NatsUnavailable(f"no NATS server has the end of session log {self._address.log}")
                 await clock.sleep(_PAUSE)
         return events
-
-
-def _updates_of(event: Event) -> list[SessionUpdate]:
-    return cast("list[SessionUpdate]", updates_of(event))

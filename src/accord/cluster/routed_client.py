@@ -191,7 +191,7 @@ class RoutedClient(OfferedFeatures):
             self._requests[envelope.id] = OpenRequest(link, method, session_id, params, attempts)
         if method in _SUBSCRIBING and params is not None:
             self._subscriptions[method] = params
-        if method == "initialize" and self._initialize is None and params is not None:
+        if method == "initialize" and not self._sessions and params is not None:
             self._initialize = params
             self._read_features(params)
         session = self._sessions.get(session_id or "")
@@ -343,9 +343,8 @@ class RoutedClient(OfferedFeatures):
             stored = self._router.stored(self, session_id)
             if stored is None:
                 raise error
-            async for page in stored.updates():
-                frames = [OutgoingFrame(update_body(session_id, update)) for update in page]
-                self.connection.send(frames, session_id)
+            async for page in stored.bodies():
+                self.connection.send([OutgoingFrame(body) for body in page], session_id)
                 await self._router.wait_until_sent(self)
         except StoreError as failure:
             self._fail(id, RpcError(f"cannot read the history: {failure}"))

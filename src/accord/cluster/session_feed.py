@@ -19,10 +19,12 @@ from accord.cluster.log_message import Commit, CommitReader
 from accord.cluster.streams import StreamNames
 from accord.errors import StoreError
 from accord.gateway.client_connection import LoggedFrame, OutgoingFrame
+from accord.gateway.client_features import event_body
 from accord.gateway.contracts import HIDDEN_FROM_ALL
 from accord.schema import SessionNotification, SessionUpdate
 from accord.schema.codec import encode
-from accord.session import Event, ReplayEnded, ReplayStarted
+from accord.session import Event, ReplayEnded, ReplayStarted, SessionEvent
+from accord.session.plain_updates import is_plain
 from accord.session.protocol_v1 import updates_of
 from accord.store.records import EVENT, events_in
 from accord.wire.envelope import Notification
@@ -41,8 +43,16 @@ _SPREAD_SECONDS: Final = 1.0
 class FeedUpdate(NamedTuple):
     """One update of a record, encoded once for all clients."""
 
-    update: SessionUpdate
+    update: Event | SessionUpdate
+    """An event if updates of version 1 cannot say it. Clients that take no events get what they can show of
+    it from the node that has the session.
+    """
     frame: OutgoingFrame
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is only for clients that take events."""
+        return isinstance(self.update, SessionEvent)
 
 
 class FeedRecord(NamedTuple):
@@ -359,6 +369,8 @@ class _RecordReader:
             self._in_replay = False
         if self._in_replay:
             return []  # a history that the clients have
+        if not is_plain(event):
+            return [FeedUpdate(event, LoggedFrame(event_body(self._session_id, event)))]
         found: list[FeedUpdate] = []
         for update in cast("list[SessionUpdate]", updates_of(event)):
             body = encode(Notification("session/update", SessionNotification(self._session_id, update)))

@@ -1,21 +1,21 @@
 """Shows a session whose node does not run: its history comes from the log, and nothing can be changed."""
 
 from collections.abc import AsyncGenerator
-from typing import Any
 
 from accord.cluster.book import ClusterBook
 from accord.cluster.link_message import AttachedLog
+from accord.cluster.message_members import update_body
 from accord.cluster.session_index import IndexEntry
 from accord.errors import NotFound
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_features import OfferedFeatures
-from accord.schema import LoadSessionResponse, SessionInfoUpdate, SessionUpdate, ToolCall, ToolCallChange
+from accord.schema import LoadSessionResponse, SessionInfoUpdate
 from accord.session import SessionOpened
 
 
 class StoredSession:
-    """Reads one session for one client. `updates` comes first, then the other members are known."""
+    """Reads one session for one client. `bodies` comes first, then the other members are known."""
 
     def __init__(
         self, book: ClusterBook, entry: IndexEntry, rights: TokenRights, features: OfferedFeatures
@@ -28,17 +28,17 @@ class StoredSession:
         self._features = features
         self._reader = book.read_stored(entry)
 
-    async def updates(self) -> AsyncGenerator[list[SessionUpdate]]:
-        """The history, page by page, as this client can show it. Raises StoreError."""
+    async def bodies(self) -> AsyncGenerator[list[bytes]]:
+        """The notifications of the history, page by page, as this client can show it. Raises StoreError."""
+        session_id = self._entry.session_id
         while page := await self._reader.page():
-            yield [self._shown(update) for update in page if self._features.wants_update(update)]
+            yield [
+                body
+                for event in page
+                for body in self._features.history_bodies(session_id, event, self._reader)
+            ]
         if self._entry.summary.title:
-            yield [SessionInfoUpdate(title=self._entry.summary.title)]
-
-    def _shown(self, update: Any) -> Any:
-        if isinstance(update, ToolCall | ToolCallChange):
-            return self._features.adapt_call(update)
-        return self._features.adapt(update)
+            yield [update_body(session_id, SessionInfoUpdate(title=self._entry.summary.title))]
 
     @property
     def response(self) -> LoadSessionResponse:

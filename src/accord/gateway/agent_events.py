@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Sequence
 from logging import getLogger
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -13,7 +14,8 @@ from accord.client.client_events import TerminalPrinted
 from accord.errors import InvalidParams, MethodNotFound, NotFound, RpcError, StoreError, to_rpc_error
 from accord.gateway.access.resource_limits import LimitLease
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, LoggedFrame, OutgoingFrame
-from accord.gateway.client_features import CAPABILITY_GATED
+from accord.gateway.client_features import CAPABILITY_GATED, event_body
+from accord.gateway.contracts import HIDDEN_FROM_ALL
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.gateway_workspace import GatewayWorkspace
 from accord.gateway.hosted_agent import HostedAgent
@@ -24,6 +26,7 @@ from accord.schema import (
     AgentMessageChunk,
     AgentThoughtChunk,
     ConfigOptionUpdate,
+    CreateTerminalResponse,
     ElicitationFormMode,
     ElicitationUrlMode,
     MessageMcpRequest,
@@ -32,10 +35,13 @@ from accord.schema import (
     SessionUpdate,
     ToolCall,
     ToolCallChange,
+    Unknown,
 )
-from accord.schema.codec import DECODE_ERRORS, decode, encode
+from accord.schema.codec import DECODE_ERRORS, decode, encode, to_builtins
 from accord.schema.methods import Alias, notification, request
-from accord.session import turn_failed
+from accord.session import Event, StateChanged, TerminalChanged, TurnStarted, turn_failed
+from accord.session.events import OWN_TAGS, own_event
+from accord.session.plain_updates import PROMPT_KEY
 from accord.session.tool_calls import has_terminals
 from accord.trace.redaction import redact_command
 from accord.wire.connection import CANCEL_REQUEST
@@ -112,6 +118,14 @@ class AgentEvents:
         if session.discards_updates:
             return
         kind = type(notification.update)
+        if kind is Unknown and (update := cast(Unknown, notification.update)).kind.startswith(OWN_TAGS):
+            if agent.takes_events:  # an agent itself sends none
+                event = own_event(update)
+                if isinstance(event, TurnStarted):
+                    self._on_prompt_taken(session, event, update.raw.get(PROMPT_KEY), frame)
+                else:
+                    self._on_event(session, event, frame)
+            return
         if kind in _MESSAGE_UPDATES and session.replay_buffer is None:  # the common case
             log = session.log
             log.append_one(notification.update)  # type: ignore[arg-type]  # no cast on the hot path
@@ -122,17 +136,7 @@ class AgentEvents:
         outgoing = LoggedFrame(frame) if is_logged else OutgoingFrame(frame)
         if session.record_update(notification, outgoing) and session.loading_client is None:
             return
-        clients: Sequence[GatewayClient] = session.clients
-        if session.loading_client is not None:
-            if (
-                session.replay_unsent_from is None
-                and session.replay_buffer
-                and session.loading_client.connection.unsent > MAX_UNSENT_HISTORY
-            ):
-                session.replay_unsent_from = len(session.replay_buffer) - 1
-            if session.replay_unsent_from is not None:
-                return
-            clients = (session.loading_client,)
+        clients = self._recipients(session)
         update = notification.update
         if isinstance(update, ToolCall | ToolCallChange):
             if has_terminals(update):
@@ -148,6 +152,53 @@ class AgentEvents:
             clients = tuple(client for client in clients if client.wants_update(update))
         if clients:
             self._gateway.outbox.post_in_batch(clients, [outgoing], session.id, session.log)
+
+    def _recipients(self, session: LiveSession) -> "Sequence[GatewayClient]":
+        """The clients that get what was just recorded: during a replay the one that asked for it, as long as
+        it reads fast enough.
+        """
+        client = session.loading_client
+        if client is None:
+            return session.clients
+        if (
+            session.replay_unsent_from is None
+            and session.replay_buffer
+            and client.connection.unsent > MAX_UNSENT_HISTORY
+        ):
+            session.replay_unsent_from = len(session.replay_buffer) - 1
+        return (client,) if session.replay_unsent_from is None else ()
+
+    def _on_event(self, session: LiveSession, event: Event, frame: bytes) -> None:
+        """Log what an agent in version 2 says and updates of version 1 cannot, and send it."""
+        event = session.record_event(event)
+        if isinstance(event, StateChanged):
+            self._follow_state(session, event)
+        is_logged = session.replay_buffer is None and not isinstance(event, StateChanged)
+        clients = self._recipients(session)
+        if clients:
+            outgoing = LoggedFrame(frame) if is_logged else OutgoingFrame(frame)
+            self._gateway.send_event(session, event, clients, frame=outgoing)
+
+    def _on_prompt_taken(self, session: LiveSession, event: TurnStarted, key: Any, frame: bytes) -> None:
+        """Log the id of a prompt's message, and tell the client that asked for it."""
+        client = session.asking.pop(key, None)
+        if event.message_id != key:
+            session.log.append(event, by=HIDDEN_FROM_ALL)
+        if client is not None and client.extensions.get("turn") == "answer":
+            self._gateway.outbox.post((client,), OutgoingFrame(frame), session.id, session.log)
+
+    def _follow_state(self, session: LiveSession, event: StateChanged) -> None:
+        """Tell the clients of a turn that the agent begins without a prompt, and of its end."""
+        was_running = session.running_turns
+        end = session.follow_state(event)
+        if end is not None:
+            members: dict[str, object] = {"stopReason": end.raw_reason}
+            if end.error is not None:
+                members = {"error": to_builtins(end.error)}
+            self._gateway.on_turn_ended(session, members)
+        elif session.running_turns > was_running:
+            self._gateway.notify_turn(session, {"state": "started"})
+            self._gateway.overview.notify_changed(session)
 
     def _send_adapted(
         self,
@@ -250,12 +301,15 @@ class AgentEvents:
 
         async def serve() -> None:
             try:
-                result = encode(await (work() if request is None else request.run(work)))
+                response = await (work() if request is None else request.run(work))
+                result = encode(response)
             except Exception as error:  # noqa: BLE001 - request boundary: every error becomes a response
                 upstream.refuse(id, to_rpc_error(error))
             else:
                 upstream.answer(id, result)
                 self._record_served(agent, session, method, value)
+                if isinstance(response, CreateTerminalResponse):
+                    self._show_terminal(session, response.terminal_id, value.cwd or session.cwd)
                 if method in _TERMINAL_END_METHODS:
                     self._send_terminal_end(session, value.terminal_id)
 
@@ -282,11 +336,26 @@ class AgentEvents:
         )
 
     def _send_terminal_end(self, session: LiveSession, terminal_id: str) -> None:
-        """Send the output of a finished terminal to clients that cannot show the gateway's terminals."""
-        without_terminals = [client for client in session.clients if not client.extensions.get("terminal")]
+        """Show the end of a terminal; send its output to clients that cannot show the gateway's terminals."""
+        end = session.terminal_end(terminal_id)
+        if end is not None:
+            self._send_to_event_clients(session, end)
+        without_terminals = [client for client in session.clients if not client.shows_terminals]
         update = session.terminal_end_update(terminal_id)
         if without_terminals and update is not None:
             self._gateway.send_update(session, update, without_terminals, is_logged=False)
+
+    def _show_terminal(self, session: LiveSession, terminal_id: str, cwd: str) -> None:
+        """Show a terminal of the gateway to clients that take events, as if it was the agent's."""
+        session.open_terminals.add(terminal_id)
+        view = None if session.workspace is None else session.workspace.terminals.get(terminal_id)
+        self._send_to_event_clients(session, TerminalChanged(terminal_id, view and view.command, cwd))
+
+    def _send_to_event_clients(self, session: LiveSession, event: Event) -> None:
+        clients = [client for client in session.clients if client.takes_events]
+        if clients:
+            frame = OutgoingFrame(event_body(session.id, event))
+            self._gateway.outbox.post(clients, frame, session.id, session.log)
 
     def _forward_request(
         self, agent: HostedAgent, upstream: Upstream, id: RequestId, method: str, body: bytes, value: Any
@@ -371,6 +440,11 @@ class AgentEvents:
             session.discards_updates = False
             session.replay_buffer = session.loading_client = session.replay_unsent_from = None
             session.turn_requests.stop()
+            session.own_turn = None
+            if session.latest.background:
+                idle = session.note_event(StateChanged("idle", []))
+                frame = OutgoingFrame(event_body(session.id, idle))
+                self._gateway.send_event(session, idle, session.clients, frame=frame)
             while session.running_turns:
                 session.end_turn(turn_failed(RpcError(end.reason)))
             session.turn_requests.resume()  # for the next process
@@ -408,7 +482,13 @@ class AgentEvents:
         return session
 
     def _send_terminal_output(self, session: LiveSession, event: TerminalPrinted) -> None:
-        clients = tuple(client for client in session.clients if client.extensions.get("terminal"))
+        data = b64encode(event.text.encode()).decode("ascii")
+        self._send_to_event_clients(session, TerminalChanged(event.terminal_id, append=data))
+        clients = tuple(
+            client
+            for client in session.clients
+            if client.extensions.get("terminal") and not client.takes_events
+        )
         if clients:
             members = {"sessionId": session.id, "terminalId": event.terminal_id, "data": event.text}
             body = encode(Notification("_accord/terminal", members))

@@ -11,8 +11,9 @@ import msgspec
 from accord.agent.protocol_v2 import AgentProtocolV2, Answer
 from accord.agent.session_v2 import SessionV2
 from accord.gateway.client_connection import CallFrame, ConnectionHandler, IncomingFrame, OutgoingFrame
+from accord.gateway.client_features import with_accord_meta
 from accord.gateway.gateway_client import session_id_of
-from accord.schema import ClientCapabilities, InitializeRequest, PromptRequest
+from accord.schema import ClientCapabilities, Error, InitializeRequest, PromptRequest
 from accord.schema.codec import decoder, encode
 from accord.session.events import TurnEnded
 from accord.session.protocol_v1 import accord_meta
@@ -147,7 +148,7 @@ class _TurnState(msgspec.Struct, rename="camel"):
     session_id: str
     state: str
     stop_reason: str | None = None
-    error: Any = None
+    error: Error | None = None
 
 
 class _GatewayProtocolV2(AgentProtocolV2):
@@ -164,9 +165,7 @@ class _GatewayProtocolV2(AgentProtocolV2):
         if isinstance(params, PromptRequest):  # the gateway logs the message with the id that the client gets
             session = self._session(params.session_id)
             session.next_message_id = session.ids.new()
-            meta = params.meta or {}
-            accord: dict[str, Any] = meta.get("accord") or {}
-            params.meta = {**meta, "accord": {**accord, "messageId": session.next_message_id}}
+            params.meta = with_accord_meta(params.meta, messageId=session.next_message_id)
         return super().call_agent(method, params, ended)
 
     def _end_resume(self, session: SessionV2, envelope: Envelope, meta: Any) -> None:
@@ -183,14 +182,14 @@ class _GatewayProtocolV2(AgentProtocolV2):
         if turn.state in ("started", "running"):
             session.join_turn()
         else:
-            session.turn_event(TurnEnded(None, turn.stop_reason or ""))
+            session.turn_event(TurnEnded(None, turn.stop_reason or "", error=turn.error))
 
     def _initialize_request(self, request: Any) -> InitializeRequest:
         inner = super()._initialize_request(request)
         capabilities = inner.client_capabilities or ClientCapabilities()
         meta = capabilities.meta or {}
         announced: dict[str, Any] = meta.get("accord") or {}
-        capabilities.meta = {**meta, "accord": {**announced, "turn": "answer"}}
+        capabilities.meta = {**meta, "accord": {**announced, "turn": "answer", "events": True}}
         inner.client_capabilities = capabilities
         return inner
 

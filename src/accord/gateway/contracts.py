@@ -21,6 +21,7 @@ from accord.frontend.recording import RecordedSession
 from accord.schema import SessionUpdate
 from accord.session import Event, SessionState
 from accord.store import SessionSummary
+from accord.store.records import unfinished
 
 OnCommit: TypeAlias = Callable[[StoreError | None], None]
 """Called once: with None when the record is committed, or with the reason why it is not."""
@@ -63,9 +64,18 @@ class LogReader(Protocol):
         """The state after the records read so far. Complete once `page` has returned an empty page."""
         ...
 
-    async def page(self) -> list[SessionUpdate]:
-        """Return the next updates, at most 256: first the history so far as few updates, then what was
-        appended since. An empty page: everything is read.
+    @property
+    def in_history(self) -> bool:
+        """Whether the latest page was of the history so far, not of what was appended since."""
+        ...
+
+    async def read_state(self) -> None:
+        """Apply everything so far to `state`. Raises StoreError."""
+        ...
+
+    async def page(self) -> list[Event]:
+        """Return the next events, at most 256: first the history so far as few events, with one for each
+        terminal of the agent, then what was appended since. An empty page: everything is read.
 
         Nothing is appended between the check for an empty page and the return of the awaiting task's next
         step, so a caller that then attaches a client without awaiting misses nothing. A later call goes on
@@ -75,7 +85,7 @@ class LogReader(Protocol):
 
 
 class SessionLog(Protocol):
-    """The log of one session. Only `claim` and `close_open_items` raise."""
+    """The log of one session. Only `claim` raises."""
 
     @property
     def id(self) -> str:
@@ -142,12 +152,6 @@ class SessionLog(Protocol):
         """
         ...
 
-    async def close_open_items(self) -> list[Event]:
-        """Close what an agent that ended left open. Return the events that this appended. Raises
-        StoreError.
-        """
-        ...
-
     def reader(self, after: int = 0) -> LogReader:
         """Return a reader of the records after a number. The state then has nothing of those before it."""
         ...
@@ -155,6 +159,15 @@ class SessionLog(Protocol):
     def close(self) -> None:
         """Stop writing, so that another process or node can. What was appended is committed first."""
         ...
+
+
+async def close_open_items(log: SessionLog) -> list[Event]:
+    """Close what an agent that ended left open. Return the events that this appended. Raises StoreError."""
+    reader = log.reader()
+    await reader.read_state()
+    closing = unfinished(reader.state)
+    log.append(*closing)
+    return closing
 
 
 class SessionNames(Protocol):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from logging import getLogger
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from accord.clock import SYSTEM_CLOCK, Clock, OwnedTasks
 from accord.errors import AccordError, NotFound
@@ -19,7 +19,8 @@ from accord.gateway.access.audit_log import AuditLog
 from accord.gateway.access.resource_limits import GatewayLimitReached, LimitCounter, LimitLease
 from accord.gateway.agent_events import AgentEvents
 from accord.gateway.client_connection import ClientConnection, LoggedFrame, OutgoingFrame
-from accord.gateway.contracts import Book, Fence
+from accord.gateway.client_features import event_body
+from accord.gateway.contracts import Book, Fence, close_open_items
 from accord.gateway.gateway_client import GatewayClient
 from accord.gateway.hosted_agent import AgentSource, HostedAgent
 from accord.gateway.live_sessions import LiveSession, LiveSessions
@@ -29,10 +30,17 @@ from accord.gateway.metrics import Metrics
 from accord.gateway.outbox import Outbox
 from accord.gateway.pending_requests import PendingRequests
 from accord.gateway.session_overview import SessionOverview
-from accord.schema import CloseSessionRequest, Notice, SessionNotification, SessionUpdate
+from accord.schema import (
+    CloseSessionRequest,
+    Notice,
+    SessionNotification,
+    SessionUpdate,
+    ToolCall,
+    ToolCallChange,
+)
 from accord.schema.codec import encode
-from accord.session import TurnCancelling, TurnEnded
-from accord.session.protocol_v1 import updates_of
+from accord.session import Event, TurnCancelling, TurnEnded
+from accord.session.plain_updates import is_plain, plain_updates
 from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
@@ -204,10 +212,56 @@ class Gateway:
         frame_type = LoggedFrame if is_logged else OutgoingFrame
         frame = frame_type(_update_body(session, update))
         for client in clients:
-            adapted = client.adapt(update)
+            if isinstance(update, ToolCall | ToolCallChange):
+                adapted = client.adapt_call(update, session.terminal_text)
+            else:
+                adapted = client.adapt(update)
             sent = frame if adapted is update else frame_type(_update_body(session, adapted))
             self.outbox.post((client,), sent, session.id, session.log)
         return frame
+
+    def send_event(
+        self,
+        session: LiveSession,
+        event: Event,
+        clients: Iterable[GatewayClient],
+        *,
+        frame: OutgoingFrame | None = None,
+    ) -> None:
+        """Send an event that updates of version 1 cannot say. Clients that take no events get what they can
+        show.
+
+        `session.note_event` has completed the event. `frame` is its notification, if there is one already.
+        """
+        others: list[GatewayClient] = []
+        taking = [client for client in clients if client.takes_events or others.append(client)]
+        if taking:
+            frame = LoggedFrame(event_body(session.id, event)) if frame is None else frame
+            self.outbox.post(taking, frame, session.id, session.log)
+        for update in plain_updates(event, session.latest) if others else ():
+            self.send_update(session, update, others, is_logged=False)
+
+    def notify_turn(
+        self, session: LiveSession, members: dict[str, object], author: GatewayClient | None = None
+    ) -> None:
+        """Tell the clients that follow turns of one that began or ended, except the one that asked for it."""
+        others = [
+            client for client in session.clients if client is not author and client.extensions.get("turn")
+        ]
+        if others:
+            body = encode(Notification("_accord/turn", {"sessionId": session.id, **members}))
+            self.outbox.post(others, OutgoingFrame(body), session.id, session.log)
+
+    def on_turn_ended(
+        self, session: LiveSession, members: dict[str, object], author: GatewayClient | None = None
+    ) -> None:
+        """Tell the clients of the end of a turn, and close what belongs to it."""
+        self.notify_turn(session, {"state": "ended", **members}, author)
+        if not session.running_turns:
+            self.pending_requests.cancel_session_requests(session, "the turn ended")
+            if self.notifier is not None:
+                self.notifier.turn_ended(session)
+        self.overview.notify_changed(session)
 
     async def wait_until_sent(self, client: GatewayClient, max_unsent: int) -> None:
         """Return when at most `max_unsent` bytes are unsent to this client, or when it disconnects."""
@@ -323,13 +377,17 @@ class Gateway:
     async def _claim(self, session: LiveSession) -> None:
         try:
             log = session.log
-            closing = await (log.close_open_items() if session.owns_log else log.claim())
+            closing = await (close_open_items(log) if session.owns_log else log.claim())
             session.owns_log, session.needs_claim = True, False
             for event in closing:
                 if isinstance(event, TurnEnded):
                     session.last_end = event
-                for update in updates_of(event):
-                    self.send_update(session, cast(SessionUpdate, update), session.clients)
+                completed = session.note_event(event)
+                if is_plain(event):
+                    for update in plain_updates(event, session.latest):
+                        self.send_update(session, update, session.clients)
+                else:
+                    self.send_event(session, completed, session.clients)
         finally:
             session.claim_task = None
 
@@ -388,7 +446,7 @@ class Gateway:
             if not agent.is_idle(self._idle_seconds):
                 continue
             sessions = [session for session in self.sessions.of(agent) if session.open_at_agent]
-            is_busy = any(session.pending_requests or session.running_turns for session in sessions)
+            is_busy = any(session.has_work for session in sessions)
             has_clients = any(session.clients for session in sessions)
             if not is_busy and (agent.can_reopen_sessions or not has_clients):
                 LOG.info("agent %s: stopping, it was idle", agent.name)

@@ -140,6 +140,11 @@ class HostedAgent(AgentLifecycle[Upstream]):
         return self._connection if self.state == "ready" and self._stopping is None else None
 
     @property
+    def takes_events(self) -> bool:
+        """Whether the agent speaks version 2, so that events come in place of some updates."""
+        return self._connection is not None and self._connection.takes_events
+
+    @property
     def reason(self) -> str:
         """Why the last start failed; "" otherwise."""
         if self.state != "failed":

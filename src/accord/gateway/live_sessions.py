@@ -3,12 +3,14 @@ attached clients.
 """
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from msgspec import UNSET, UnsetType
 
 from accord.client.turn_requests import TurnRequests
+from accord.errors import INTERNAL_ERROR
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
@@ -20,6 +22,7 @@ from accord.schema import (
     AvailableCommandsUpdate,
     ConfigOptionUpdate,
     CurrentModeUpdate,
+    Error,
     Notice,
     SessionInfoUpdate,
     SessionNotification,
@@ -35,13 +38,18 @@ from accord.session import (
     ModeChanged,
     SessionOpened,
     SessionSettings,
+    SessionState,
+    StateChanged,
+    TerminalChanged,
+    TerminalExit,
     ToolCallChanged,
     TurnEnded,
     TurnStarted,
     text_of,
+    turn_ended,
 )
 from accord.session.history import History
-from accord.session.protocol_v1 import event_of
+from accord.session.plain_updates import terminal_text
 from accord.session.rewind import rewind_marker
 from accord.session.tool_calls import has_terminals, without_terminals
 
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from accord.gateway.gateway_client import GatewayClient
     from accord.gateway.gateway_workspace import GatewayWorkspace
     from accord.gateway.pending_requests import PendingRequest
+    from accord.workspace.terminals import ExitStatus
 
 
 LiveSessionState: TypeAlias = Literal["running", "waiting", "idle"]
@@ -61,6 +70,8 @@ _MAX_TERMINAL_CALLS = 256
 """Terminals of a session whose end is still to be reported."""
 _MAX_GENERATED_TITLE = 80
 _MAX_KNOWN_CALLS = 256
+_MAX_TERMINALS = 32
+"""Terminals of the agent whose output is kept here; the log has all of them."""
 _TOOL_CALL_UPDATES = frozenset({ToolCall, ToolCallChange})
 
 _SETTING_UPDATES = frozenset(
@@ -90,8 +101,8 @@ class LiveSession:
         """Whether something in the log may be open that no agent process works on."""
         self.claim_task: asyncio.Task[None] | None = None
         """The claim of the log while it runs."""
-        self.history: History = History()
-        """The tool calls of the latest turns, for requests that only name them."""
+        self.latest: SessionState = SessionState()
+        """The tool calls and the agent's terminals of the latest turns, and its background work."""
         self.settings: SessionSettings = SessionSettings()
         self.title: str | None = None
         self.open_at_agent: bool = False
@@ -108,6 +119,10 @@ class LiveSession:
         """The attached clients, in the order in which they attached."""
         self.pending_requests: dict[int, PendingRequest] = {}
         self.running_turns: int = 0
+        self.asking: dict[str, GatewayClient] = {}
+        """Who asked for the prompts that an agent in version 2 has not taken yet, by their keys."""
+        self.own_turn: int | None = None
+        """The number of a turn that the agent began without a prompt."""
         self.last_end: TurnEnded | None = None
         """How the latest turn ended, as far as this gateway knows."""
         self.only_readable: bool = False
@@ -130,6 +145,8 @@ class LiveSession:
         """Number of clients that are receiving its history."""
         self.last_detach_time: float = 0.0
         """When the last client detached."""
+        self.open_terminals: set[str] = set()
+        """The gateway's own terminals whose end was not shown to clients that take events."""
         self._terminal_calls: dict[str, ToolCall] = {}
         self._current_updates: dict[type, OutgoingFrame] = {}
         self._expected_echo = ""
@@ -197,6 +214,11 @@ class LiveSession:
         return not self.clients and not self.is_busy
 
     @property
+    def has_work(self) -> bool:
+        """Whether its agent has something to do: a turn, a pending request or background work."""
+        return bool(self.running_turns or self.pending_requests or self.latest.background)
+
+    @property
     def is_busy(self) -> bool:
         """Whether a turn, a pending request or a load is in progress."""
         return bool(
@@ -232,11 +254,29 @@ class LiveSession:
             self.log.append_one(cast(SessionUpdate, update))
         return False
 
+    def record_event(self, event: Event) -> Event:
+        """Log what updates of version 1 cannot say. Return the event, completed from what came before."""
+        event = self.note_event(event)
+        if self.replay_buffer is not None:
+            self.replay_buffer.append(event)
+        elif not isinstance(event, StateChanged):  # it is not part of the history
+            self.log.append_one(event)
+        return event
+
+    def note_event(self, event: Event) -> Event:
+        """Apply an event that is logged elsewhere. Return it, completed from what came before."""
+        if not isinstance(event, ToolCallChanged | TerminalChanged | StateChanged):
+            return event
+        event, terminals = self.latest.apply(event), self.latest.terminals
+        if len(terminals) > _MAX_TERMINALS:
+            ended = [id for id, terminal in terminals.items() if terminal.exit is not None]
+            for id in ended[: len(terminals) - _MAX_TERMINALS]:
+                del terminals[id]
+        return event
+
     def _record_tool_call(self, call: ToolCall | ToolCallChange) -> None:
-        if self.replay_buffer is None:
-            event = event_of(call)
-            if isinstance(event, ToolCallChanged):
-                self.history.tool_call(event)
+        if self.replay_buffer is None or self.agent.takes_events:
+            self.latest.apply(call)
         if has_terminals(call):
             for item in call.content or ():
                 if isinstance(item, Terminal):
@@ -258,6 +298,9 @@ class LiveSession:
 
     def terminal_text(self, terminal_id: str) -> str | None:
         """The output of a terminal of this session; None if the terminal is unknown."""
+        shown = terminal_text(self.latest, terminal_id)
+        if shown is not None:
+            return shown
         view = self.workspace.terminals.get(terminal_id) if self.workspace is not None else None
         return view.text if view is not None else None
 
@@ -272,13 +315,36 @@ class LiveSession:
         change = ToolCallChange(tool_call_id=call.tool_call_id, content=call.content)
         return without_terminals(change, self.terminal_text)
 
+    def terminal_end(self, terminal_id: str) -> TerminalChanged | None:
+        """Return the event for the end of a terminal of the gateway; once for each terminal."""
+        view = self.workspace.terminals.get(terminal_id) if self.workspace is not None else None
+        if view is None or terminal_id not in self.open_terminals:
+            return None
+        status = view.exit_status
+        if status is None and not view.released:
+            return None
+        self.open_terminals.discard(terminal_id)
+        return TerminalChanged(terminal_id, exit=_terminal_exit(status))
+
+    @property
+    def gateway_terminals(self) -> Iterator[TerminalChanged]:
+        """The gateway's own terminals, each with all of its output so far."""
+        if self.workspace is None:
+            return
+        for view in self.workspace.terminals.values():
+            output = b64encode(view.text.encode()).decode("ascii")
+            shown = TerminalChanged(view.terminal_id, view.command, self.cwd, output)
+            if view.terminal_id not in self.open_terminals:
+                shown.exit = _terminal_exit(view.exit_status)
+            yield shown
+
     def begin_turn(self, event: TurnStarted, by: str = "", message_id: str | UnsetType = UNSET) -> int:
         """Record a prompt of the connection `by`, with its message id if another turn runs.
 
         The first prompt names the session if the agent gave it no title.
         """
-        if len(self.history.tool_calls) > _MAX_KNOWN_CALLS:
-            self.history = History()
+        if len(self.latest.tool_calls) > _MAX_KNOWN_CALLS:
+            self.latest.history = History()
         self.turn_start = self.log.noted
         if (
             not self.title
@@ -308,8 +374,28 @@ class LiveSession:
         else:
             running_turns.pop(self.id, None)
         if not self.running_turns:
+            self.asking.clear()
             self.last_end = event
             self.log.append(event)
+
+    def follow_state(self, event: StateChanged) -> TurnEnded | None:
+        """Follow a turn that the agent begins without a prompt. Return its end.
+
+        It counts as running until `end_turn`. While a prompt runs, the state says nothing new.
+        """
+        if event.state != "idle":
+            if not self.running_turns:
+                self.own_turn = self.begin_turn(TurnStarted())
+            return None
+        if self.own_turn is None:
+            return None
+        own_turn, self.own_turn = self.own_turn, None
+        if event.stop_reason == "error":
+            end = TurnEnded(error=event.error or Error(INTERNAL_ERROR, "The turn failed"))
+        else:
+            end = turn_ended(event.stop_reason or "end_turn", event.usage)
+        self.end_turn(end, own_turn)
+        return end
 
     def _is_echo(self, chunk: UserMessageChunk) -> bool:
         text = text_of(chunk)
@@ -318,6 +404,10 @@ class LiveSession:
             return True
         self._expected_echo = ""
         return False
+
+
+def _terminal_exit(status: "ExitStatus | None") -> TerminalExit:
+    return TerminalExit() if status is None else TerminalExit(status.exit_code, status.signal)
 
 
 class LiveSessions:

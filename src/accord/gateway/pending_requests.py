@@ -146,7 +146,7 @@ class PendingRequest:
         call = self.params.tool_call
         if self.session is None or (call.raw_input and any(tool_call_targets(call))):
             return call
-        known = self.session.history.tool_calls.get(call.tool_call_id)
+        known = self.session.latest.tool_calls.get(call.tool_call_id)
         if known is None:
             return call
         earlier = known.to_update()

@@ -6,32 +6,24 @@ cannot be written later is reported once. That never stops a turn, but no answer
 record.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
 from logging import getLogger
-from time import perf_counter
 from typing import Any, Final, NamedTuple, cast
 
 from accord.errors import InvalidRequest, NotFound, StoreError, UsageError
 from accord.frontend.recording import RecordedSession, RecordedSessions
-from accord.gateway.contracts import OnCommit, SessionNode, SessionOwner
+from accord.gateway.contracts import OnCommit, SessionNode, SessionOwner, close_open_items
+from accord.gateway.log_pages import LogPages
 from accord.gateway.running_gateways import list_running_gateways
 from accord.schema import SessionUpdate
 from accord.schema.codec import to_builtins
-from accord.session import Event, SessionState
-from accord.session.protocol_v1 import updates_of
+from accord.session import Event
 from accord.store import Journal, SessionSummary, Store, iso_time, open_store, store_path
-from accord.store.records import unfinished
 
 LOG = getLogger("accord.gateway")
 
 STORE_NAME: Final = "gateway"
-PAGE_SIZE: Final = 256
-"""Updates of one page."""
-_SLICE_SECONDS: Final = 0.002
-"""How long a log is read before other tasks run. A record of 1 MB takes about as long."""
 _MAX_UNWRITTEN: Final = 4096
 """Records of one session that are kept while the store cannot be written."""
 
@@ -273,14 +265,7 @@ class FileSessionLog:
     async def claim(self) -> list[Event]:
         if self.noted == 0:
             return []  # a new log
-        return await self.close_open_items()
-
-    async def close_open_items(self) -> list[Event]:
-        reader = self.reader()
-        await reader.read_state()
-        closing = unfinished(reader.state)
-        self.append(*closing)
-        return closing
+        return await close_open_items(self)
 
     @property
     def summary(self) -> SessionSummary | None:
@@ -302,48 +287,22 @@ class FileSessionLog:
                 LOG.error("session %s: %s", self._session_id, error)
 
 
-class TimeSlice:
-    """Lets other tasks of the loop run when this one has run for a slice of time."""
-
-    def __init__(self) -> None:
-        self._until = perf_counter() + _SLICE_SECONDS
-
-    async def pause_if_due(self) -> None:
-        """Pause if the slice is over, and begin the next one."""
-        if perf_counter() > self._until:
-            await asyncio.sleep(0)
-            self._until = perf_counter() + _SLICE_SECONDS
-
-
-class FileLogReader:
-    """Reads a session's log: the history as few updates, then the new ones."""
+class FileLogReader(LogPages):
+    """Reads the log of a session."""
 
     def __init__(self, book: FileBook, recorded: RecordedSession | None, after: int = 0) -> None:
-        self.state: SessionState = SessionState()
+        super().__init__(after)
         self._book = book
         self._stored_id = recorded.summary.session_id if recorded is not None else None
         self._last_read = after
-        self._history_is_read = after > 0
-        self._updates: Iterator[SessionUpdate] = iter(())
-        self._slice = TimeSlice()
-
-    async def page(self) -> list[SessionUpdate]:
-        if not self._history_is_read:
-            self._history_is_read = True
-            await self.read_state()
-            self._updates = chain.from_iterable(map(_updates_of, self.state.history.iter_events()))
-        if page := list(islice(self._updates, PAGE_SIZE)):
-            await self._slice.pause_if_due()
-            return page
-        async for event in self._new_events():
-            page += _updates_of(event)
-        self._updates = iter(page[PAGE_SIZE:])
-        return page[:PAGE_SIZE]
 
     async def read_state(self) -> None:
         """Apply everything so far to `state`. Raises StoreError."""
         async for _ in self._new_events():
             pass
+
+    async def _read_new(self) -> list[Event]:
+        return [event async for event in self._new_events()]
 
     async def _new_events(self) -> AsyncIterator[Event]:
         """Yield the events since the last read until there are no more, and let other tasks run between."""
@@ -362,7 +321,3 @@ class FileLogReader:
                 self._last_read = last
         except NotFound:
             return
-
-
-def _updates_of(event: Event) -> list[SessionUpdate]:
-    return cast("list[SessionUpdate]", updates_of(event))

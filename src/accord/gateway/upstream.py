@@ -203,6 +203,11 @@ class Upstream:
         return any(call.method in _SESSION_CREATING for call in self._core.calls.values())
 
     @property
+    def takes_events(self) -> bool:
+        """Whether the agent speaks version 2: its translation sends events in place of some updates."""
+        return getattr(self._transport, "takes_events", False)
+
+    @property
     def unsent(self) -> int:
         """Bytes that the agent has not read."""
         return self._transport.unsent

@@ -92,7 +92,10 @@ class ReplayEnded(SessionEvent, tag="_accord/replay_ended"):
 
 
 class TurnStarted(SessionEvent, tag="_accord/turn_started"):
-    """A turn begins, with its prompt. Never while another turn runs."""
+    """A turn begins, with its prompt. Never while another turn runs.
+
+    In a running turn, one without a prompt tells the id of the message with which it began.
+    """
 
     prompt: list[ContentBlock] = []
     """The user's message; an agent's echo of it is recognized. Empty if the agent reports the message
@@ -139,6 +142,8 @@ class MessageChanged(SessionEvent, tag="_accord/message_changed"):
     message_id: str | None = None
     content: list[ContentBlock] | UnsetType | None = UNSET
     """The blocks of the whole message."""
+    replaces: bool = False
+    """Whether the agent replaces a message that it has sent before. Only version 2 can say that."""
 
     @property
     def text(self) -> str:
@@ -193,6 +198,12 @@ class StateChanged(SessionEvent, tag="_accord/state_changed"):
     """"running", "idle", "requires_action", or another word of the agent, which counts as busy."""
     background: list[BackgroundItem] | UnsetType = UNSET
     """What goes on while the session is idle, if the agent reports that."""
+    stop_reason: str = ""
+    """Why the work ended, if the agent says that. Only for "idle"."""
+    error: Error | None = None
+    """Set for the stop reason "error"."""
+    usage: Usage | None = None
+    """The tokens that the agent counted, if it reports them at the end of work."""
 
 
 class PlanChanged(SessionEvent, tag="_accord/plan_changed"):

@@ -96,6 +96,13 @@ class History:
                 self._by_id["user", message_id] = message
             self._echo = _PromptEcho(message)
 
+    def name_prompt(self, message_id: str) -> None:
+        """Set the id of the message with which the turn began, which had none."""
+        prompt = next((entry for entry in self.latest_turn if isinstance(entry, Message)), None)
+        if prompt is not None and prompt.kind == "user" and prompt.id is None:
+            prompt.id = message_id
+            self._by_id["user", message_id] = prompt
+
     def end_turn(self, mark: Mark) -> None:
         """End the turn and mark the tool calls that are still open."""
         self._open_message = None

@@ -108,6 +108,8 @@ def updates_of(event: Event) -> list[SessionUpdate | Unknown]:
     if isinstance(event, ModeChanged):
         return [CurrentModeUpdate(current_mode_id=event.mode_id)]
     if isinstance(event, MessageChanged):
+        if event.replaces:
+            return []
         chunk = _CHUNKS[event.kind]
         return [chunk(content=block, message_id=event.message_id or UNSET) for block in event.content or ()]
     if isinstance(event, TurnStarted):
@@ -201,7 +203,7 @@ def _tool_call_update(event: ToolCallChanged) -> ToolCall | ToolCallChange:
     if event.append:  # lists can only be replaced here
         content = event.call.content if known else [*(patch.content or ()), *event.append]
         patch = structs.replace(patch, content=content)
-    if event.mark == "cancelled" and not patch.status:
+    if event.mark == "cancelled" and patch.status != "completed":
         patch = structs.replace(patch, status="failed")
     # Null means "unchanged" here: an empty list clears a list, and a scalar cannot be cleared.
     change = ToolCallChange(

@@ -21,6 +21,7 @@ from accord.schema import (
     Content,
     ContentBlock,
     Diff,
+    Error,
     PlanEntry,
     PlanEntryPriority,
     PlanEntryStatus,
@@ -275,7 +276,9 @@ def _state_event(update: v2.SessionStateUpdate) -> list[Event]:
         background = [item for work in update.background if (item := _background_item(work)) is not None]
     elif update.background is not UNSET and update.background is not None:
         background = []
-    return [StateChanged(update.state, background)]
+    failure = update.error or None
+    error = None if failure is None else Error(failure.code, failure.message, failure.data)
+    return [StateChanged(update.state, background, update.stop_reason or "", error, update.usage or None)]
 
 
 def _background_item(work: Any) -> BackgroundItem | None:
@@ -429,7 +432,7 @@ def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2
     bare = not event.announce and patch == ToolCallUpdate(patch.tool_call_id)
     if not (bare and event.append and not event.mark and event.cancellable is UNSET):
         change = v2.ToolCallChangeV2(*_members(tool_call_v2(patch)))
-        if event.mark == "cancelled" and not patch.status:
+        if event.mark == "cancelled" and patch.status not in ("completed", "failed"):
             change.status = "cancelled"
         if event.cancellable is not UNSET:
             cancel = v2.ToolCallCancelCapabilities() if event.cancellable else UNSET
@@ -529,7 +532,16 @@ def _entry_v2(entry: PlanEntry) -> v2.PlanEntryV2:
 
 
 def _state_updates(event: StateChanged, ids: MessageIds) -> list[UpdateV2]:
-    return [v2.SessionStateUpdate(event.state, background=background_v2(event.background))]
+    error = event.error
+    return [
+        v2.SessionStateUpdate(
+            event.state,
+            event.stop_reason or UNSET,
+            UNSET if error is None else v2.ErrorV2(error.code, error.message, error.data),
+            event.usage or UNSET,
+            background_v2(event.background),
+        )
+    ]
 
 
 def background_v2(items: list[BackgroundItem] | UnsetType) -> Any:

@@ -184,7 +184,7 @@ class SessionState:
         opened = SessionOpened(self.session_id, self.cwd, list(self.additional_directories))
         events: list[Event] = [self.settings.with_settings(opened)]
         events += self.history.events()
-        events += map(_terminal_event, self.terminals.values())
+        events += map(terminal_event, self.terminals.values())
         if self.commands:
             events.append(AvailableCommandsUpdate(available_commands=list(self.commands)))
         if self.title is not None or self.updated_at is not None:
@@ -232,7 +232,8 @@ def _tool_call(state: SessionState, event: ToolCallChanged) -> Event:
     return state.history.tool_call(event)
 
 
-def _terminal_event(terminal: TerminalState) -> TerminalChanged:
+def terminal_event(terminal: TerminalState) -> TerminalChanged:
+    """The event that shows a terminal as it is now."""
     return TerminalChanged(
         terminal.terminal_id,
         terminal.command,
@@ -327,6 +328,9 @@ def _replay_ended(state: SessionState, event: ReplayEnded) -> Event:
 
 
 def _turn_started(state: SessionState, event: TurnStarted) -> Event:
+    if state.turn != "idle" and event.message_id and not event.prompt:
+        state.history.name_prompt(event.message_id)
+        return event
     state.turn = "running"
     state.stop_reason = state.error = state.turn_usage = None
     state.history.begin_turn(event.prompt, event.message_id)

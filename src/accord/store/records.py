@@ -43,6 +43,8 @@ from accord.session import (
     SessionEvent,
     SessionState,
     StateChanged,
+    TerminalChanged,
+    TerminalExit,
     ToolCallChanged,
     ToolCallState,
     TurnEnded,
@@ -274,6 +276,11 @@ def unfinished(state: SessionState) -> list[Event]:
         for child in history.subagents.values()
         if isinstance(child.state, RunningStateUpdate | RequiresActionStateUpdate)
     ]
+    closing += [
+        TerminalChanged(terminal.terminal_id, exit=TerminalExit(), cancellable=False)
+        for terminal in state.terminals.values()
+        if terminal.exit is None
+    ]
     if state.turn == "cancelling":
         closing.append(turn_ended("cancelled"))
     elif state.turn == "running":
@@ -286,5 +293,6 @@ def unfinished(state: SessionState) -> list[Event]:
 def _failed_call(call: ToolCallState) -> ToolCallChanged:
     explanation = Content(content=TextContent(text=_CALL_CANCELLED if call.cancelled else _CALL_INTERRUPTED))
     return ToolCallChanged(
-        ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, explanation])
+        ToolCallUpdate(tool_call_id=call.tool_call_id, status="failed", content=[*call.content, explanation]),
+        cancellable=False if call.cancellable else UNSET,
     )

@@ -199,7 +199,12 @@ class ConnectionOptions:
                 on_stderr=self.on_stderr,
                 on_notice=lambda _, notice: self.warn(notice_line(notice)),
                 features=ClientFeatures(
-                    meta={"accord": {"extensions": [AGENTAO_ASK_USER] if self.dialogs else []}}
+                    meta={
+                        "accord": {
+                            "extensions": [AGENTAO_ASK_USER] if self.dialogs else [],
+                            "events": True,  # a gateway shows terminals while they print, for example
+                        }
+                    }
                 ),
             )
         )

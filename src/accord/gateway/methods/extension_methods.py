@@ -20,6 +20,8 @@ from accord.workspace.file_search import best_matches
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
+    from accord.session import TerminalExit
+    from accord.workspace.terminals import ExitStatus
 
 _MAX_FILES: Final = 200
 _MAX_FOLDERS: Final = 1000
@@ -153,19 +155,37 @@ async def list_folders(client: "GatewayClient", call: "ClientCall") -> None:
     call.answer(encode(result))
 
 
-def terminal_output(client: "GatewayClient", call: "ClientCall") -> None:
-    """Return the output of a terminal of a session."""
+async def terminal_output(client: "GatewayClient", call: "ClientCall") -> None:
+    """Return the output of a terminal of a session: one of the gateway, or one that the agent has shown."""
     params = read_params(call)
     session = attached_session(client, text_param(params, "sessionId"))
+    terminal_id = text_param(params, "terminalId")
     workspace = session.workspace
-    view = workspace.terminals.get(text_param(params, "terminalId")) if workspace is not None else None
-    if view is None:
-        raise NotFound("terminal not found", {"terminalId": params.get("terminalId")})
-    status = view.exit_status
-    result: dict[str, Any] = {"output": view.text, "command": view.command}
+    view = workspace.terminals.get(terminal_id) if workspace is not None else None
+    if view is not None:
+        call.answer(encode(_terminal_result(view.text, view.command, view.exit_status)))
+        return
+    shown = session.latest.terminals.get(terminal_id)
+    if shown is None:
+        reader = session.log.reader()
+        try:
+            await reader.read_state()
+        except StoreError as error:
+            raise RpcError(f"cannot read the session: {error}") from None
+        shown = reader.state.terminals.get(terminal_id)
+    if shown is None:
+        raise NotFound("terminal not found", {"terminalId": terminal_id})
+    result = _terminal_result(shown.text, shown.command or "", shown.exit)
+    if shown.cancellable:
+        result["cancellable"] = True
+    call.answer(encode(result))
+
+
+def _terminal_result(output: str, command: str, status: "ExitStatus | TerminalExit | None") -> dict[str, Any]:
+    result: dict[str, Any] = {"output": output, "command": command}
     if status is not None:
         result["exitStatus"] = {"exitCode": status.exit_code, "signal": status.signal}
-    call.answer(encode(result))
+    return result
 
 
 METHODS: Final[dict[str, Any]] = {

@@ -37,6 +37,8 @@ _METHODS: "dict[str, MethodHandler]" = {
     "session/fork": session_setup.fork,
     "session/prompt": prompt_turn.prompt,
     "session/cancel": prompt_turn.cancel,
+    "_accord/tool_call/cancel": prompt_turn.cancel_item,
+    "_accord/terminal/cancel": prompt_turn.cancel_item,
     SESSION_STEERING: prompt_turn.steer,
     "session/set_mode": prompt_turn.set_mode,
     "session/set_config_option": prompt_turn.set_config_option,

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from accord import telemetry
 from accord.client.prompt_turn import final_text_chunk
 from accord.errors import BadAnswer, ConnectionClosed, InvalidParams, NotFound, RpcError, StoreError
 from accord.gateway.access.access_tokens import NOT_ALLOWED
-from accord.gateway.client_connection import OutgoingFrame
+from accord.gateway.client_features import with_accord_meta
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.live_sessions import LiveSession
 from accord.gateway.methods.session_restore import ensure_open_at_agent
@@ -31,8 +31,7 @@ from accord.schema.codec import Mismatch, decode, encode
 from accord.schema.dialects import final_text
 from accord.schema.methods import notification
 from accord.session import MessageChanged, TurnCancelling, TurnStarted, turn_failed
-from accord.session.protocol_v1 import turn_ended_event
-from accord.wire.envelope import Notification
+from accord.session.protocol_v1 import accord_meta, turn_ended_event
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -90,15 +89,24 @@ def _start_turn(
     params: PromptRequest,
 ) -> None:
     gateway = client.gateway
-    # Prompts during a turn have an id, so that those of two clients are two messages.
-    message_id = _message_id(params) or (f"prompt-{uuid4().hex}" if session.running_turns else UNSET)
+    # Prompts during a turn have an id, so that those of two clients are two messages. For the others of an
+    # agent in version 2, its own id is logged as soon as it is known.
+    message_id: str | UnsetType = _message_id(params) or UNSET
+    if upstream.takes_events:
+        key = message_id or f"prompt-{uuid4().hex}"
+        message_id = key if session.running_turns else UNSET
+        meta = with_accord_meta(params.meta, messageId=key, keepsId=message_id is not UNSET)
+        body = encode(replace(params, meta=meta))
+        session.asking[key] = client
+    elif session.running_turns:
+        message_id = message_id or f"prompt-{uuid4().hex}"
     blocks = _with_time(params.prompt)
     turn = session.begin_turn(TurnStarted(blocks, message_id or None), client.connection.id, message_id)
     turn_start = session.turn_start
     others = [other for other in session.clients if other is not client]
     for block in blocks:
         gateway.send_update(session, UserMessageChunk(block, message_id), others)
-    _notify_turn(client, session, {"state": "started"})
+    gateway.notify_turn(session, {"state": "started"}, client)
 
     token_watch = gateway.watch_turn(session, client.rights)
     agent_name = session.agent.name
@@ -117,7 +125,6 @@ def _start_turn(
         assert entry is not None
         if token_watch is not None:
             token_watch.release()
-        members: dict[str, object] = {"state": "ended"}
         try:
             response = upstream.decode_reply(entry, reply)
         except (RpcError, BadAnswer, ConnectionClosed) as error:
@@ -127,8 +134,8 @@ def _start_turn(
                 operation.end(failure)
             call.fail(error)
             data = {"data": failure.data} if failure.has_data else {}
-            members["error"] = {"code": failure.code, "message": failure.message, **data}
-            report_end(members)
+            error = {"code": failure.code, "message": failure.message, **data}
+            gateway.on_turn_ended(session, {"error": error}, client)
         else:
             if final_text(response.value):
                 gateway.tasks.start(end_with_text(response))
@@ -146,15 +153,7 @@ def _start_turn(
             operation.set(response_finish_reasons=[event.stop_reason or event.raw_reason])
             operation.end()
         call.answer(response.body)
-        report_end({"state": "ended", "stopReason": event.stop_reason or event.raw_reason})
-
-    def report_end(members: dict[str, object]) -> None:
-        _notify_turn(client, session, members)
-        if not session.running_turns:
-            gateway.pending_requests.cancel_session_requests(session, "the turn ended")
-            if gateway.notifier is not None:
-                gateway.notifier.turn_ended(session)
-        gateway.overview.notify_changed(session)
+        gateway.on_turn_ended(session, {"stopReason": event.stop_reason or event.raw_reason}, client)
 
     call.on_cancel = on_cancel
     client.forward(call, upstream, body, on_reply)
@@ -163,8 +162,7 @@ def _start_turn(
 
 def _message_id(params: PromptRequest) -> str:
     """The id that a client in version 2 gets for its message; empty for other clients."""
-    accord: Any = (params.meta or {}).get("accord")
-    id: Any = cast("dict[str, Any]", accord).get("messageId") if isinstance(accord, dict) else None
+    id: Any = accord_meta(params.meta).get("messageId")
     return id if isinstance(id, str) and re.fullmatch(r"[\w-]{1,80}", id) else ""
 
 
@@ -196,13 +194,6 @@ def _with_time(prompt: "list[ContentBlock]") -> "list[ContentBlock]":
     return [replace(first, meta={**(first.meta or {}), "accord": accord}), *prompt[1:]]
 
 
-def _notify_turn(client: "GatewayClient", session: LiveSession, members: dict[str, object]) -> None:
-    others = tuple(other for other in session.clients if other is not client and other.extensions.get("turn"))
-    if others:
-        body = encode(Notification("_accord/turn", {"sessionId": session.id, **members}))
-        client.gateway.outbox.post(others, OutgoingFrame(body), session.id, session.log)
-
-
 def cancel(client: "GatewayClient", call: "ClientCall") -> None:
     """Cancel the turn, for any attached client, and cancel its pending requests."""
     entry = notification("agent", "session/cancel")
@@ -218,6 +209,16 @@ def cancel(client: "GatewayClient", call: "ClientCall") -> None:
             upstream.notify("session/cancel", body)
         client.gateway.pending_requests.cancel_session_requests(session, "the turn was cancelled")
     call.answer(b"{}")  # for clients that send it as a request
+
+
+async def cancel_item(client: "GatewayClient", call: "ClientCall") -> None:
+    """Ask an agent in version 2 to stop one tool call or terminal."""
+    body = call.read_params().body
+    session = attached_session(client, call.session_id)
+    upstream = session.agent.upstream
+    if upstream is None or not session.open_at_agent:
+        raise InvalidParams("Invalid params: nothing to cancel")
+    client.forward(call, upstream, body)
 
 
 async def steer(client: "GatewayClient", call: "ClientCall") -> None:

@@ -10,6 +10,7 @@ from accord.client import agent_connection
 from accord.errors import InvalidRequest, NotFound, NotOffered, RpcError, SessionInUse, StoreError
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.client_connection import MAX_UNSENT_HISTORY, OutgoingFrame
+from accord.gateway.client_features import event_body
 from accord.gateway.contracts import OPEN_AT_NODE, LogReader
 from accord.gateway.hosted_agent import HostedAgent
 from accord.gateway.live_sessions import LiveSession
@@ -20,22 +21,17 @@ from accord.schema import (
     McpServer,
     ResumeSessionRequest,
     SessionInfoUpdate,
-    SessionNotification,
-    SessionUpdate,
-    ToolCall,
-    ToolCallChange,
 )
 from accord.schema.codec import decode, encode
 from accord.schema.methods import request
-from accord.session import SessionOpened, TurnEnded
+from accord.session import Event, SessionOpened, StateChanged, TurnEnded
 from accord.session.protocol_v1 import session_opened_event
-from accord.wire.envelope import Notification
 
 if TYPE_CHECKING:
     from accord.gateway.gateway_client import ClientCall, GatewayClient
 
 
-_UPDATES_PER_PAUSE: Final = 64
+_EVENTS_PER_PAUSE: Final = 64
 _BYTES_PER_PAUSE: Final = 256 << 10
 """How much of a history is sent before other tasks run."""
 
@@ -43,9 +39,9 @@ _BYTES_PER_PAUSE: Final = 256 << 10
 class RemainingHistory(NamedTuple):
     """The part of a history that was not sent, because the agent replayed it faster than the client read."""
 
-    updates: list[SessionUpdate]
+    events: list[Event]
     reader: LogReader
-    """Positioned after the updates."""
+    """Positioned after the events."""
     response: Any
     """The agent's response to `session/load`."""
 
@@ -74,9 +70,9 @@ async def _replay(
     reader = remaining.reader if remaining is not None else session.log.reader()
     try:
         if remaining is not None:
-            await _send_history(client, session, remaining.updates)
-        while updates := await reader.page():
-            await _send_history(client, session, updates)
+            await _send_history(client, session, remaining.events, reader)
+        while events := await reader.page():
+            await _send_history(client, session, events, reader)
     except StoreError as error:
         raise RpcError(f"cannot read the history: {error}") from None
     check_folders(client.rights, *session.folders)  # they may have changed
@@ -86,12 +82,14 @@ async def _replay(
     if session.last_end is None and (state.stop_reason or state.error):
         session.last_end = TurnEnded(state.stop_reason, error=state.error)
     call.log = session.log
+    show_live_state(client, session)
     if remaining is not None:
         call.answer_value(remaining.response)
         gateway.attach(client, session)
         return
     if session.title:
-        _send_update(client, session, SessionInfoUpdate(title=session.title))
+        title = SessionInfoUpdate(title=session.title)
+        gateway.send_update(session, title, (client,), is_logged=False)
     settings = session.settings.with_settings(SessionOpened(session.id))
     if not session.open_at_agent and settings.modes is UNSET and not settings.config_options:
         settings = reader.state.settings.with_settings(SessionOpened(session.id))
@@ -106,29 +104,33 @@ def send_current_updates(client: "GatewayClient", session: LiveSession) -> None:
         client.post(OutgoingFrame(frame.body), session.id, session.log)
 
 
+def show_live_state(client: "GatewayClient", session: LiveSession) -> None:
+    """Send what the log has not, before the answer to a client that joins: terminals and background work."""
+    if not client.takes_events:
+        return
+    for terminal in session.gateway_terminals:
+        client.post(
+            OutgoingFrame(event_body(session.id, client.adapt_terminal(terminal))), session.id, session.log
+        )
+    if session.latest.background:
+        background = StateChanged(session.latest.activity, session.latest.background)
+        client.post(OutgoingFrame(event_body(session.id, background)), session.id, session.log)
+
+
 async def _send_history(
-    client: "GatewayClient", session: LiveSession, updates: Iterable[SessionUpdate]
+    client: "GatewayClient", session: LiveSession, events: Iterable[Event], reader: LogReader
 ) -> None:
     gateway = client.gateway
     posted = 0
-    for number, update in enumerate(updates, 1):
-        posted += _send_update(client, session, update)
-        if posted > _BYTES_PER_PAUSE or number % _UPDATES_PER_PAUSE == 0:
+    for number, event in enumerate(events, 1):
+        for body in client.history_bodies(session.id, event, reader, session.terminal_text):
+            client.post(OutgoingFrame(body), session.id, session.log)
+            posted += len(body)
+        if posted > _BYTES_PER_PAUSE or number % _EVENTS_PER_PAUSE == 0:
             posted = 0
             gateway.outbox.flush()
             await asyncio.sleep(0)  # let other tasks run
             await gateway.wait_until_sent(client, MAX_UNSENT_HISTORY)
-
-
-def _send_update(client: "GatewayClient", session: LiveSession, update: SessionUpdate) -> int:
-    """Send the update if the client wants it; return its size in bytes."""
-    if not client.wants_update(update):
-        return 0
-    if isinstance(update, ToolCall | ToolCallChange):
-        update = client.adapt_call(update, session.terminal_text)
-    body = encode(Notification("session/update", SessionNotification(session.id, update)))
-    client.post(OutgoingFrame(body), session.id, session.log)
-    return len(body)
 
 
 async def find_session(client: "GatewayClient", session_id: str) -> LiveSession | None:

@@ -25,6 +25,7 @@ from accord.errors import (
 from accord.gateway.access.access_tokens import TokenRights
 from accord.gateway.access.parameter_rights import check_folders
 from accord.gateway.access.resource_limits import LimitLease
+from accord.gateway.client_features import with_accord_meta
 from accord.gateway.contracts import SessionNames
 from accord.gateway.gateway_client import rpc_error
 from accord.gateway.hosted_agent import HostedAgent
@@ -39,6 +40,7 @@ from accord.gateway.methods.session_restore import (
     opened_event,
     reopen,
     send_current_updates,
+    show_live_state,
 )
 from accord.gateway.upstream import AgentReply, OfficialMessage, Upstream
 from accord.schema import (
@@ -55,7 +57,6 @@ from accord.schema import (
     SessionInfoUpdate,
     SessionListCapabilities,
     SessionResumeCapabilities,
-    SessionUpdate,
 )
 from accord.schema.codec import encode
 from accord.session import Event, ReplayEnded, ReplayStarted, SessionOpened
@@ -76,7 +77,7 @@ EXTENSIONS: Final[dict[str, dict[str, object]]] = {
 
 async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
     """Initialize the client, and start the agent if needed. The gateway adds what the agent lacks."""
-    if client.capabilities is not None:
+    if client.capabilities is not None and client.extensions.get("turn") != "answer":
         raise InvalidRequest("the connection is already initialized")
     params: InitializeRequest = call.read_params().value
     try:
@@ -84,7 +85,11 @@ async def initialize(client: "GatewayClient", call: "ClientCall") -> None:
     except AccordError as error:
         raise _with_agent_names(client, rpc_error(error)) from error
     client.set_capabilities(params.client_capabilities or None)
-    call.answer(encode(initialize_response(client.agent, client.connection.id, client.rights)))
+    response = initialize_response(client.agent, client.connection.id, client.rights)
+    if client.takes_events and response.agent_capabilities:
+        meta = with_accord_meta(response.agent_capabilities.meta, events={})
+        response.agent_capabilities = structs.replace(response.agent_capabilities, meta=meta)
+    call.answer(encode(response))
 
 
 def _with_agent_names(client: "GatewayClient", error: RpcError) -> RpcError:
@@ -415,10 +420,10 @@ class _AgentLoad:
             if not was_cancelled:
                 client.gateway.attach(client, session)
         else:
-            unsent_updates = cast(list[SessionUpdate], replay[unsent_from:])
+            unsent_events = replay[unsent_from:]
             client.gateway.book.commit()
             reader = session.log.reader(after=session.log.noted)
-            self.remaining = RemainingHistory(unsent_updates, reader, response.value)
+            self.remaining = RemainingHistory(unsent_events, reader, response.value)
         client.gateway.overview.notify_changed(session)
         self.outcome.set_result(None)
 
@@ -430,6 +435,7 @@ async def resume(client: "GatewayClient", call: "ClientCall") -> None:
     session = await gateway.run_to_end(_open_for_resume(client, params))
     settings = session.settings.with_settings(SessionOpened(session.id))
     call.log = session.log
+    show_live_state(client, session)
     call.answer_value(ResumeSessionResponse(modes=settings.modes, config_options=settings.config_options))
     gateway.attach(client, session)
     send_current_updates(client, session)
