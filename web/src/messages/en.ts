@@ -427,6 +427,10 @@ export const en = {
   "tool.input": "Input",
   "tool.output": "Output",
 
+  "work.background": "In the background",
+  "work.stop": "Stop {work}",
+  "work.cancelled": "The agent ends it.",
+
   "content.image": "Image in the conversation",
   "content.enlarge": "Show the image in full size",
   "content.otherImage": "An image in a format that this page does not show ({type}).",

@@ -7,6 +7,7 @@
 import type * as acp from "@agentclientprotocol/sdk";
 import { batch, signal, type Signal } from "@preact/signals";
 import { asRecord, type ErrorReport } from "../wire/extension-methods.ts";
+import type { MessageChange, SessionEvent, ToolCallChange } from "../wire/session-events.ts";
 import { rewindIndex, rewindMarker, type RewindMarker } from "./rewind.ts";
 
 /** A content block of a message. Consecutive text chunks become one block. */
@@ -40,6 +41,8 @@ export interface ToolCall extends EntryBase {
   locations: acp.ToolCallLocation[];
   rawInput: unknown;
   rawOutput: unknown;
+  /** The agent ends this call alone if asked to. */
+  cancellable: boolean;
 }
 
 export interface Notice extends EntryBase {
@@ -117,7 +120,7 @@ export class Conversation {
     this.schedule = schedule;
   }
 
-  apply(update: acp.SessionUpdate): void {
+  apply(update: acp.SessionUpdate | SessionEvent): void {
     switch (update.sessionUpdate) {
       case "user_message_chunk":
         if (!this.isEcho(update.content)) this.applyChunk("user", update);
@@ -133,6 +136,12 @@ export class Conversation {
       case "tool_call":
       case "tool_call_update":
         this.applyToolCall(update);
+        return;
+      case "_accord/tool_call_changed":
+        this.applyToolCallChange(update);
+        return;
+      case "_accord/message_changed":
+        this.replaceMessage(update);
         return;
       case "plan":
         this.plan.value = update.entries;
@@ -197,7 +206,7 @@ export class Conversation {
     this.completeMessage();
     this.expectedEcho = null;
     for (const call of this.toolCalls.values()) {
-      if (call.status === "pending" || call.status === "in_progress") {
+      if (isRunning(call)) {
         call.status = reason === "end_turn" ? "completed" : "cancelled";
         this.markChanged(call);
       }
@@ -289,10 +298,36 @@ export class Conversation {
       this.add(message);
     }
     const block = update.content;
-    const previous = message.blocks.at(-1);
-    if (block.type === "text" && previous?.type === "text") previous.text += block.text;
-    else message.blocks.push(block.type === "text" ? { type: "text", text: block.text } : block);
+    addBlock(message.blocks, block);
     this.markChanged(message);
+  }
+
+  /** Replaces the content of a message; adds the message if it is new. */
+  private replaceMessage({ kind, messageId, content }: MessageChange): void {
+    this.completeMessage();
+    const known = this.allEntries.find(
+      (entry): entry is Message => entry.kind === kind && entry.messageId === messageId,
+    );
+    const blocks: MessageBlock[] = [];
+    for (const block of content) addBlock(blocks, block);
+    if (known) {
+      known.blocks = blocks;
+      this.markChanged(known);
+    } else {
+      const added = { messageId, blocks, complete: true, time: null, steered: false };
+      this.add({ ...newEntry(), kind, ...added });
+    }
+  }
+
+  private applyToolCallChange({ patch, append, cancelled, cancellable }: ToolCallChange): void {
+    this.applyToolCall(patch);
+    const call = this.toolCalls.get(patch.toolCallId);
+    if (!call) return;
+    if (patch.content === null) call.content = [];
+    if (patch.locations === null) call.locations = [];
+    call.content = [...call.content, ...append];
+    if (cancelled && isRunning(call)) call.status = "cancelled";
+    if (cancellable !== undefined) call.cancellable = cancellable;
   }
 
   private applyToolCall(update: acp.ToolCall | acp.ToolCallUpdate): void {
@@ -311,6 +346,7 @@ export class Conversation {
         locations: [],
         rawInput: undefined,
         rawOutput: undefined,
+        cancellable: false,
       };
       this.toolCalls.set(update.toolCallId, call);
       this.add(call);
@@ -380,6 +416,17 @@ export class Conversation {
     this.flushScheduled = true;
     this.schedule(() => this.flush());
   }
+}
+
+/** Whether the call has no final status. */
+export function isRunning(call: ToolCall): boolean {
+  return call.status === "pending" || call.status === "in_progress";
+}
+
+function addBlock(blocks: MessageBlock[], block: acp.ContentBlock): void {
+  const previous = blocks.at(-1);
+  if (block.type === "text" && previous?.type === "text") previous.text += block.text;
+  else blocks.push(block.type === "text" ? { type: "text", text: block.text } : block);
 }
 
 export function plainText(blocks: readonly MessageBlock[]): string {

@@ -12,6 +12,7 @@ import { ConnectionPool, type AgentConnection, type ConnectionListener } from ".
 import { AccessDenied, login, logout } from "../wire/browser-login.ts";
 import * as extension from "../wire/extension-methods.ts";
 import { Management } from "../wire/management-methods.ts";
+import type { SessionEvent } from "../wire/session-events.ts";
 import type { ConnectionState } from "../wire/resumable-socket.ts";
 import { closeAnswered, DeviceNotifications } from "./device-notifications.ts";
 import { Inbox, notify, requestKey, requestSummary, type PendingRequest } from "./pending-requests.ts";
@@ -57,7 +58,7 @@ export class Gateway implements ConnectionListener {
   /** Changes whenever `openSessions` does. */
   private readonly openSessionsRevision = signal(0);
   /** Updates for unknown sessions: an agent can send them before the response that names the session. */
-  private readonly earlyUpdates = new Map<string, acp.SessionUpdate[]>();
+  private readonly earlyUpdates = new Map<string, (acp.SessionUpdate | SessionEvent)[]>();
   private readonly terminalWatchers = new Map<string, Set<() => void>>();
   private mainConnection: AgentConnection | null = null;
   private closing = false;
@@ -293,10 +294,16 @@ export class Gateway implements ConnectionListener {
     this.pool.closeAll();
   }
 
-  sessionUpdated(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void {
+  sessionUpdated(
+    connection: AgentConnection,
+    sessionId: string,
+    update: acp.SessionUpdate | SessionEvent,
+  ): void {
     const session = this.findOpenSession(connection.agent, sessionId);
     if (session) {
       session.applyUpdate(update);
+      if (update.sessionUpdate === "_accord/terminal_changed")
+        this.terminalChanged(connection, sessionId, update.terminalId);
       return;
     }
     const updates = this.earlyUpdates.get(sessionId) ?? [];

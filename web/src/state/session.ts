@@ -12,6 +12,7 @@ import {
   type SessionActivity,
   type TurnChange,
 } from "../wire/extension-methods.ts";
+import type { BackgroundWork, SessionEvent, TerminalChange } from "../wire/session-events.ts";
 import type { RewindPoint, RewindResult, RewindScope } from "../wire/rewind-methods.ts";
 import { Conversation, plainText, type Message } from "./conversation.ts";
 import type { PendingRequest } from "./pending-requests.ts";
@@ -31,6 +32,13 @@ export interface SessionAddress {
 export interface OpenedLink {
   id: string;
   url: string;
+}
+
+/** A terminal that the agent shows. */
+export interface ShownTerminal {
+  command: string | null;
+  ended: boolean;
+  cancellable: boolean;
 }
 
 interface SessionSettings {
@@ -65,6 +73,11 @@ export class Session {
   readonly reviewing = signal(false);
   /** The review, once it was opened. */
   readonly review = signal<Review | null>(null);
+
+  /** What the agent does in the background. */
+  readonly background = signal<readonly BackgroundWork[]>([]);
+  /** The terminals that the agent shows, by id, as far as it has said something about them. */
+  readonly terminals = signal<ReadonlyMap<string, ShownTerminal>>(new Map());
 
   private readonly ownTurn = signal(false);
   private readonly otherTurn = signal(false);
@@ -116,6 +129,7 @@ export class Session {
     this.connection = connection;
     const conversation = new Conversation();
     this.loading = conversation;
+    this.background.value = [];
     this.error.value = null;
     if (this.state.value !== "ready") {
       this.state.value = "loading";
@@ -154,9 +168,60 @@ export class Session {
     this.sendNext();
   }
 
-  applyUpdate(update: acp.SessionUpdate): void {
+  applyUpdate(update: acp.SessionUpdate | SessionEvent): void {
+    if (update.sessionUpdate === "_accord/state_changed") {
+      this.background.value = update.background;
+      return;
+    }
+    if (update.sessionUpdate === "_accord/terminal_changed") {
+      this.applyTerminal(update);
+      return;
+    }
     if (update.sessionUpdate === "notice" && isRepeated(this.address.agent, update)) return;
     (this.loading ?? this.conversation.value).apply(update);
+  }
+
+  /** Ends one tool call or terminal of the agent; the turn goes on. */
+  async cancelWork(work: BackgroundWork): Promise<void> {
+    const { sessionId } = this.address;
+    const member = work.kind === "terminal" ? "terminalId" : "toolCallId";
+    try {
+      await this.connection?.callGateway(`${work.kind}/cancel`, { sessionId, [member]: work.id });
+      this.announce(t("work.cancelled"));
+    } catch (error) {
+      this.announce(errorReport(error).message);
+    }
+  }
+
+  /** Whether the agent ends this tool call or terminal alone, and this token may ask for it. */
+  canCancel(work: BackgroundWork): boolean {
+    if (this.connection === null || this.connection.readOnly) return false;
+    if (work.kind === "terminal") {
+      const terminal = this.terminals.value.get(work.id);
+      return terminal?.cancellable === true && !terminal.ended;
+    }
+    return this.conversation.value.toolCall(work.id)?.cancellable === true;
+  }
+
+  /** The command of a background terminal, or the title of a tool call. */
+  labelOf(work: BackgroundWork): string {
+    const label =
+      work.kind === "terminal"
+        ? this.terminals.value.get(work.id)?.command
+        : this.conversation.value.toolCall(work.id)?.title;
+    return label || work.id || work.kind;
+  }
+
+  private applyTerminal(change: TerminalChange): void {
+    const { command, ended, cancellable } = change;
+    if (command === undefined && ended === undefined && cancellable === undefined) return; // more output
+    const known = this.terminals.value.get(change.terminalId);
+    const terminal = {
+      command: command === undefined ? (known?.command ?? null) : command,
+      ended: ended ?? known?.ended ?? false,
+      cancellable: cancellable ?? known?.cancellable ?? false,
+    };
+    this.terminals.value = new Map(this.terminals.value).set(change.terminalId, terminal);
   }
 
   /** Detaches from a closed connection. The session is loaded again over a new one. */

@@ -16,12 +16,14 @@ import { PromptEditor } from "./PromptEditor.tsx";
 import { RequestCard } from "./RequestCards.tsx";
 import { RewindPanel } from "./RewindPanel.tsx";
 import { AgentSignIn } from "./SignIn.tsx";
+import { Background } from "./StopWork.tsx";
 
 export function SessionFooter({ session }: { session: Session }) {
   const { readOnly, sharedSession } = useGateway();
   return (
     <div class="session-footer">
       <PendingRequests session={session} />
+      <Background session={session} />
       <Plan session={session} />
       <QueuedPrompts session={session} />
       <RewindPanel session={session} />

@@ -4,6 +4,7 @@ import { t } from "../messages/messages.ts";
 import { useGateway } from "../state/gateway.ts";
 import type { Session } from "../state/session.ts";
 import { TerminalScreen, type StyledText } from "../text/terminal-screen.ts";
+import { StopWork } from "./StopWork.tsx";
 import type { TerminalOutput } from "../wire/extension-methods.ts";
 
 const REFRESH_MS = 200;
@@ -19,9 +20,14 @@ interface TerminalViewProps {
   running: boolean;
 }
 
-/** A terminal on the gateway. Fetches its output again whenever there is more, and once at the end. */
-export function TerminalView({ session, terminalId, running }: TerminalViewProps) {
+/**
+ * A terminal of the gateway or of the agent. Fetches its output again whenever there is more, and once at the
+ * end, which for one in the background is later than that of its tool call.
+ */
+export function TerminalView({ session, terminalId, running: callRuns }: TerminalViewProps) {
   const gateway = useGateway();
+  const shown = session.terminals.value.get(terminalId);
+  const running = shown === undefined ? callRuns : !shown.ended;
   const [result, setResult] = useState(finishedOutputs.get(session)?.get(terminalId) ?? null);
   const [failed, setFailed] = useState(false);
 
@@ -67,6 +73,7 @@ export function TerminalView({ session, terminalId, running }: TerminalViewProps
   const unsuccessful = result.ended && (result.exitCode !== 0 || result.signal);
   return (
     <div class="terminal">
+      <StopWork session={session} work={{ kind: "terminal", id: terminalId }} />
       {result.truncated && <p class="muted">{t("terminal.cut")}</p>}
       {result.output === "" ? (
         <p class="muted">{t(result.ended ? "terminal.empty" : "terminal.emptyYet")}</p>

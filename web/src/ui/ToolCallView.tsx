@@ -2,12 +2,13 @@
 import type * as acp from "@agentclientprotocol/sdk";
 import { useState } from "preact/hooks";
 import { t } from "../messages/messages.ts";
-import type { MessageBlock, ToolCall } from "../state/conversation.ts";
+import { isRunning, type MessageBlock, type ToolCall } from "../state/conversation.ts";
 import type { Session } from "../state/session.ts";
 import { relativePath } from "../text/format.ts";
 import { CodeBlock, ContentBlock } from "./ContentBlocks.tsx";
 import { DiffView } from "./DiffView.tsx";
 import { Icon } from "./elements.tsx";
+import { StopWork } from "./StopWork.tsx";
 import { TerminalView } from "./TerminalView.tsx";
 
 const MAX_RAW_LENGTH = 100_000;
@@ -23,7 +24,7 @@ const STATUS_LABELS = {
 export function ToolCallView({ call, session }: { call: ToolCall; session: Session }) {
   void call.revision.value;
   const [userChoice, setUserChoice] = useState<boolean | null>(null);
-  const running = call.status === "pending" || call.status === "in_progress";
+  const running = isRunning(call);
   const hasContent = call.content.length > 0 || call.rawInput !== undefined || call.rawOutput !== undefined;
   const open = hasContent && (userChoice ?? opensByDefault(call, session, running));
   const { cwd } = session.address;
@@ -34,26 +35,29 @@ export function ToolCallView({ call, session }: { call: ToolCall; session: Sessi
   const locationInTitle = title.includes(relativePath(call.locations[0]?.path ?? "", cwd));
   return (
     <section class={`tool ${call.status}`} aria-label={`${title}, ${t(STATUS_LABELS[call.status])}`}>
-      <button
-        type="button"
-        class="tool-header"
-        aria-expanded={open}
-        disabled={!hasContent}
-        onClick={() => setUserChoice(!open)}
-      >
-        <span class="tool-kind">
-          <Icon name={call.toolKind} />
-        </span>
-        <span class="tool-title">{title}</span>
-        {locations[0] && !locationInTitle && <span class="tool-location">{locations[0]}</span>}
-        {locations.length > 1 && <span class="tool-location">+{locations.length - 1}</span>}
-        <ToolStatus status={call.status} />
-        {hasContent && (
-          <span class={open ? "rotated" : ""}>
-            <Icon name="chevron" />
+      <div class="tool-row">
+        <button
+          type="button"
+          class="tool-header"
+          aria-expanded={open}
+          disabled={!hasContent}
+          onClick={() => setUserChoice(!open)}
+        >
+          <span class="tool-kind">
+            <Icon name={call.toolKind} />
           </span>
-        )}
-      </button>
+          <span class="tool-title">{title}</span>
+          {locations[0] && !locationInTitle && <span class="tool-location">{locations[0]}</span>}
+          {locations.length > 1 && <span class="tool-location">+{locations.length - 1}</span>}
+          <ToolStatus status={call.status} />
+          {hasContent && (
+            <span class={open ? "rotated" : ""}>
+              <Icon name="chevron" />
+            </span>
+          )}
+        </button>
+        {running && <StopWork session={session} work={{ kind: "tool_call", id: call.toolCallId }} />}
+      </div>
       {open && (
         <div class="tool-body">
           <ToolCallContent

@@ -26,6 +26,7 @@ import {
   type RewindResult,
   type RewindScope,
 } from "./rewind-methods.ts";
+import { readSessionUpdate, type SessionEvent } from "./session-events.ts";
 import {
   ResumableSocket,
   SocketRefused,
@@ -36,7 +37,11 @@ import {
 
 /** Receives the notifications and requests of a connection. */
 export interface ConnectionListener {
-  sessionUpdated(connection: AgentConnection, sessionId: string, update: acp.SessionUpdate): void;
+  sessionUpdated(
+    connection: AgentConnection,
+    sessionId: string,
+    update: acp.SessionUpdate | SessionEvent,
+  ): void;
   turnChanged(connection: AgentConnection, change: TurnChange): void;
   terminalChanged(connection: AgentConnection, sessionId: string, terminalId: string): void;
   sessionChanged(session: ListedSession): void;
@@ -66,7 +71,7 @@ export interface ConnectionListener {
 const CAPABILITIES: acp.ClientCapabilities = {
   session: { configOptions: { boolean: {} }, compaction: {}, notices: {} },
   elicitation: { form: {}, url: {} },
-  _meta: { accord: { turn: true, terminal: true }, [ASK_USER]: true },
+  _meta: { accord: { turn: true, terminal: true, events: true }, [ASK_USER]: true },
 };
 
 export class AgentConnection {
@@ -213,9 +218,9 @@ export class AgentConnection {
     // Register updates first: the SDK tries the handlers one after another, one event loop tick each.
     return acp
       .client({ name: "accord-page" })
-      .onNotification("session/update", ({ params }) =>
-        listener.sessionUpdated(this, params.sessionId, params.update),
-      )
+      .onNotification("session/update", readSessionUpdate, ({ params }) => {
+        if (params.update) listener.sessionUpdated(this, params.sessionId, params.update);
+      })
       .onNotification("_accord/turn", asRecord, ({ params }) => {
         const change = readTurnChange(params);
         if (change) listener.turnChanged(this, change);
