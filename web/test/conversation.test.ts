@@ -8,6 +8,7 @@ import {
   type Message,
   type ToolCall,
 } from "../src/state/conversation.ts";
+import { readSessionUpdate } from "../src/wire/session-events.ts";
 
 const flushes: (() => void)[] = [];
 
@@ -191,4 +192,40 @@ test("hides everything from a message on, and shows it again", () => {
   expect(describe(conversation)).toEqual(all);
   conversation.apply(rewound({ messages: 9 }));
   expect(describe(conversation)).toEqual(all);
+});
+
+test("applies what only version 2 of the protocol can say", () => {
+  const conversation = newConversation();
+  const change = { append: [], cancelled: false, cancellable: undefined };
+  const kind = "_accord/tool_call_changed";
+  const content: acp.ToolCallContent[] = [{ type: "terminal", terminalId: "t1" }];
+  const patch = { toolCallId: "c1", title: "Build", status: "in_progress" } as const;
+  conversation.apply({ ...change, sessionUpdate: kind, patch, cancellable: true });
+  conversation.apply({ ...change, sessionUpdate: kind, patch: { toolCallId: "c1" }, append: content });
+  expect(conversation.toolCall("c1")).toMatchObject({ cancellable: true, content });
+  conversation.apply({ ...change, sessionUpdate: kind, patch: { toolCallId: "c1", content: null } });
+  conversation.apply({ ...change, sessionUpdate: kind, patch: { toolCallId: "c1" }, cancelled: true });
+  expect(conversation.toolCall("c1")).toMatchObject({ status: "cancelled", content: [] });
+  conversation.apply(chunk("agent_message_chunk", "buildnig", "a1"));
+  conversation.apply({
+    sessionUpdate: "_accord/message_changed",
+    kind: "agent",
+    messageId: "a1",
+    content: [{ type: "text", text: "building" }],
+  });
+  expect(describe(conversation)).toEqual(["tool Build cancelled", "agent building"]);
+});
+
+test("reads the gateway's own updates and leaves out what it does not know", () => {
+  const read = (update: unknown) => readSessionUpdate({ sessionId: "s1", update }).update;
+  expect(read({ sessionUpdate: "_accord/terminal_changed", terminalId: "t1", exit: {} })).toMatchObject({
+    terminalId: "t1",
+    ended: true,
+    command: undefined,
+  });
+  const background = [{ kind: "terminal", id: "t1" }];
+  expect(read({ sessionUpdate: "_accord/state_changed", state: "idle", background })).toMatchObject({ background });
+  for (const update of [{ sessionUpdate: "_other/update" }, { sessionUpdate: "_accord/message_changed" }]) {
+    expect(read(update)).toBeNull();
+  }
 });
