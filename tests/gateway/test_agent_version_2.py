@@ -409,3 +409,27 @@ async def test_initialize_may_be_repeated_until_the_first_other_request(
         asked = harness.agent.ask("elicitation/create", question)
         client.reply(await client.until_method("elicitation/create"), {"action": "decline"})
         assert (await harness.agent.answer_to(asked))["result"] == {"action": "decline"}
+
+
+async def test_a_permission_request_for_a_command_stays_one(audit: AuditLog, tmp_path: Path) -> None:
+    async with harness_of(audit, tmp_path) as harness:
+        new, old = await harness.gateway.client_v2(), await harness.gateway.client()
+        await harness.new(new)
+        await old.load("s1", harness.cwd)
+        harness.prompt(new)
+        await harness.agent.insert_prompt()
+        params = {
+            "sessionId": "s1",
+            "title": "Run it",
+            "description": "It removes the build folder.",
+            "subject": {"type": "command", "command": "rm -r build", "cwd": "/p"},
+            "options": [{"optionId": "yes", "name": "Allow", "kind": "allow_once"}],
+        }
+        asked = harness.agent.ask("session/request_permission", params)
+        question = await new.until_method("session/request_permission")
+        assert question["params"] == params
+        shown = (await old.until_method("session/request_permission"))["params"]["toolCall"]
+        assert (shown["kind"], shown["rawInput"]["command"]) == ("execute", "rm -r build")
+        new.reply(question, {"outcome": {"outcome": "selected", "optionId": "yes"}})
+        answer = await harness.agent.answer_to(asked)
+        assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": "yes"}

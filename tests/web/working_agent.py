@@ -10,11 +10,13 @@ agent = Agent("working", version="1", protocol=(2,))
 @agent.prompt
 async def work(turn: Turn) -> None:
     stopped = asyncio.Event()
-    async with turn.tool_call("Build", kind="execute", cancel=stopped.set) as call:
-        async with turn.session.show_terminal("make") as terminal:
-            await call.terminal(terminal)
-            await terminal.print("compiled 1 file\n")
-            await stopped.wait()
+    async with (
+        turn.tool_call("Build", kind="execute", cancel=stopped.set) as call,
+        turn.session.show_terminal("make") as terminal,
+    ):
+        await call.terminal(terminal)
+        await terminal.print("compiled 1 file\n")
+        await stopped.wait()
     await turn.say("The user stopped the build.")
     ended = asyncio.Event()
     server = turn.session.show_terminal("serve --port 1", cancel=ended.set)

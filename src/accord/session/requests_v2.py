@@ -4,7 +4,7 @@ Session updates are in `protocol_v2`, config options in `config_options_v2`. Imp
 """
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import UNSET, structs
 
@@ -46,10 +46,19 @@ from accord.schema import (
     Unknown,
     v2,
 )
+from accord.schema.base import Mismatch
+from accord.schema.codec import decode, encode
+from accord.session.events import OWN_TAGS
 from accord.session.protocol_v2 import block_v2, tool_call_v1, tool_call_v2
 
 UNKNOWN_PROGRAM = Implementation("unknown", "unknown")
 """The name and version of a peer that did not say them."""
+
+_DESCRIPTION: Final = "_accord/description"
+"""The `_meta` key, in the tool call of a permission request, of what version 1 cannot say."""
+_COMMAND: Final = "_accord/command"
+"""The same for a request that is about a command, which is the input of the call."""
+_NOTES: Final = (_DESCRIPTION, _COMMAND)
 
 
 # -- initialize ----------------------------------------------------------------------------------------------
@@ -284,6 +293,12 @@ def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.R
     """A permission request as version 2 says it. `title` is that of the tool call, as far as it is known."""
     call = request.tool_call
     patch = tool_call_v2(call)
+    notes = call.meta or {}
+    patch.meta = {name: value for name, value in notes.items() if name not in _NOTES} or UNSET
+    description = notes.get(_DESCRIPTION)
+    subject: Any = v2.ToolCallPermissionSubject(patch)
+    if _COMMAND in notes and (command := _read_command(call)) is not None:
+        subject = command
     for name in ("title", "kind", "status", "name", "content", "locations", "raw_input", "raw_output"):
         if getattr(patch, name) is None:  # null means unchanged in version 1
             setattr(patch, name, UNSET)
@@ -294,9 +309,22 @@ def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.R
             v2.PermissionOptionV2(item.option_id, item.name, item.kind, meta=item.meta)
             for item in request.options
         ],
-        subject=v2.ToolCallPermissionSubject(patch),
+        description if isinstance(description, str) else UNSET,
+        subject=subject,
         meta=request.meta,
     )
+
+
+def _read_command(call: ToolCallUpdate) -> v2.CommandPermissionSubject | None:
+    """The command that `permission_request_v1` has put into the input of a tool call."""
+    command: Any = call.raw_input
+    if not isinstance(command, dict) or set(cast("dict[str, Any]", command)) != {"command", "cwd"}:
+        return None
+    named = {} if call.tool_call_id.startswith(OWN_TAGS) else {"toolCallId": call.tool_call_id}
+    try:
+        return decode(v2.CommandPermissionSubject, encode({"type": "command", **command, **named}))
+    except Mismatch:
+        return None
 
 
 def permission_request_v1(request: v2.RequestPermissionRequestV2, new_id: str) -> RequestPermissionRequest:
@@ -311,11 +339,12 @@ def permission_request_v1(request: v2.RequestPermissionRequestV2, new_id: str) -
             title=request.title,
             kind="execute",
             raw_input={"command": subject.command, "cwd": subject.cwd},
+            meta={_COMMAND: True},
         )
     else:
         call = ToolCallUpdate(new_id, title=request.title)
     if request.description:
-        call.meta = {**(call.meta or {}), "_accord/description": request.description}
+        call.meta = {**(call.meta or {}), _DESCRIPTION: request.description}
     options = [
         PermissionOption(item.option_id, item.name, cast(Any, item.kind), meta=item.meta)
         for item in request.options
