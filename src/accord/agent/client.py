@@ -120,7 +120,9 @@ class Client:
         """Call an extension method (`_vendor/name`) and return its result as plain JSON."""
         check_extension_name(method)
         try:
-            return await self._peer.connection.request(method, params or {}, key=None, read=parse_json)
+            return await self._peer.connection.request(
+                method, params or {}, key=None, read=parse_json, translated=False
+            )
         except MethodNotFound:
             self._peer.unsupported_methods.add(method)
             raise

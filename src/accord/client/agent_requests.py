@@ -67,7 +67,7 @@ class AgentRequestRoutes:
         for name, handler in handle.handlers.extensions.items():
             logged = _logged(handler, f"the handler of {name}")
             run = self._question(logged) if name == AGENTAO_ASK_USER else _extension(logged)
-            self.requests[name] = Route(run, _plain_json, _no_key)
+            self.requests[name] = Route(run, _plain_json, _no_key, translated=False)
             self.notifications[name] = Route(logged, _plain_json, _no_key)
         if handle.handlers.mcp:
             from accord.client.mcp_requests import McpRequests

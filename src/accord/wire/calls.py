@@ -17,7 +17,9 @@ from accord.wire.transport import Transport
 class IncomingCall:
     """One incoming request until its response is sent."""
 
-    __slots__ = ("_after", "cancelled", "id", "method", "size", "started", "stop", "stop_error", "task")
+    __slots__ = (
+        "_after", "cancelled", "id", "method", "size", "started", "stop", "stop_error", "task", "translated",
+    )  # fmt: skip
 
     def __init__(self, id: RequestId, method: str, size: int) -> None:
         self.id: RequestId = id
@@ -25,6 +27,8 @@ class IncomingCall:
         self.size: int = size
         self.started: bool = False
         self.cancelled: bool = False
+        self.translated: bool = True
+        """Whether the response may differ between the protocol versions."""
         self.task: asyncio.Task[None] | None = None
         self.stop: Callable[[IncomingCall, RpcError], None]
         """Set by the dispatcher: cancels the handler and answers with an error, whatever the handler does."""
@@ -64,6 +68,8 @@ class Route(Struct, frozen=True):
     read_lines: Callable[[list[Any]], list[Any]] | None = None
     run_read: Callable[[Any, int], None] | None = None
     run_now: Callable[[Any], Any] | None = None
+    translated: bool = True
+    """Whether the response may differ between the protocol versions. Extensions are the same in all."""
 
 
 class ConnectionLimits(Struct, frozen=True):

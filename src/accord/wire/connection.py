@@ -29,7 +29,12 @@ from accord.wire.calls import (
     ReportKind,
     Route,
 )
-from accord.wire.dispatch import ConnectionTasks, NotificationDispatcher, RequestDispatcher
+from accord.wire.dispatch import (
+    ConnectionTasks,
+    NotificationDispatcher,
+    RequestDispatcher,
+    untranslated_sender,
+)
 from accord.wire.envelope import (
     ABSENT,
     ENCODE_ERRORS,
@@ -169,6 +174,9 @@ class Connection:
         self.reads: int = 0
         """Counts the reads, so that callers can tell whether the peer is alive."""
         self.transport: Transport = transport
+        self._send_untranslated = untranslated_sender(transport)
+        self._output: Transport = getattr(transport, "transport", transport)
+        """What a wrapper sends to: its unsent bytes are those of the wrapper."""
         self._requests = requests
         self._notifications = notifications
         self._limits = limits or ConnectionLimits()
@@ -218,13 +226,15 @@ class Connection:
         read: Callable[[Raw], T],
         key: Hashable | None = None,
         streaming: bool = False,
+        translated: bool = True,
     ) -> T:
         """Call the peer and return the result as decoded by `read`.
 
         Raises RpcError for an error response, BadAnswer for a result that `read` refuses, ConnectionClosed
         when the connection ends, UsageError for parameters that are not JSON. `streaming` marks a call whose
-        caller reads notifications meanwhile, so that a backlog of them may pause reading. Cancelling the
-        caller sends `$/cancel_request`.
+        caller reads notifications meanwhile, so that a backlog of them may pause reading. `translated` is
+        false for an extension, which is the same in all protocol versions. Cancelling the caller sends
+        `$/cancel_request`.
         """
         if self._core.end is not None:
             await asyncio.sleep(0)  # a caller that tries again and again must not block the event loop
@@ -240,7 +250,7 @@ class Connection:
         except ENCODE_ERRORS as error:
             self._core.close_call(id)
             raise unsendable_error(method, error) from None
-        self.transport.send(frame)
+        (self.transport.send if translated else self._send_untranslated)(frame)
         self.pressure.awaited += not streaming
         if self.pressure.paused:
             self.pressure.call_sent()
@@ -267,7 +277,7 @@ class Connection:
 
     def must_drain(self) -> bool:
         """Return whether `drain` would wait, raise or let the event loop run; for very frequent callers."""
-        return monotonic() >= self._suspend_at or self.transport.unsent > self._limits.outbound
+        return monotonic() >= self._suspend_at or self._output.unsent > self._limits.outbound
 
     async def drain(self) -> None:
         """Wait while more than the outbound limit is unsent.
@@ -313,7 +323,7 @@ class Connection:
                     self._handle(frame)
         finally:
             self._wakeups.end_read()
-        if self.transport.unsent > self._limits.outbound and self.pressure.pause_for_output():
+        if self._output.unsent > self._limits.outbound and self.pressure.pause_for_output():
             self._tasks.run(self.pressure.drain())
 
     def new_waiter(self) -> Waiter[Any]:

@@ -45,6 +45,11 @@ class _CancelParams(Struct):
 _decode_cancel = msgspec.json.Decoder(_CancelParams).decode
 
 
+def untranslated_sender(transport: Transport) -> Callable[[bytes], None]:
+    """Return what sends the frames that are the same in all protocol versions."""
+    return getattr(transport, "transmit", transport.send)
+
+
 class RequestDispatcher:
     """Starts incoming requests in order, cancels them on request, and answers each exactly once."""
 
@@ -57,6 +62,7 @@ class RequestDispatcher:
         report: Callable[[str], None],
     ) -> None:
         self._transport = transport
+        self._send_untranslated = untranslated_sender(transport)
         self._lanes = lanes
         self._tasks = tasks
         self._pressure = pressure
@@ -82,6 +88,7 @@ class RequestDispatcher:
         self._calls[id] = call
         self._unanswered.add(call)
         call.stop = self.stop
+        call.translated = route.translated
         call.cancelled = self._aborted
         if lane is None:
             self._start_handler(route, params, call)
@@ -199,7 +206,7 @@ class RequestDispatcher:
         if self._calls.get(call.id) is call:
             del self._calls[call.id]
         self._unanswered.discard(call)
-        self._transport.send(frame)
+        (self._transport.send if call.translated else self._send_untranslated)(frame)
         call.run_callbacks(self._report)
 
 

@@ -5,6 +5,7 @@ every frame of both directions and passes on what the other side understands. Im
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
@@ -12,8 +13,7 @@ from accord.wire.transport import Frame, Receiver, Transport, TransportEnd
 
 CALL_START: Final = b'{"jsonrpc":"2.0","id":'
 """How our requests and responses begin."""
-_LONGEST_START: Final = 64
-"""More than a request has before the name of its method."""
+_EXTENSION_CALL: Final = re.compile(rb'\{"jsonrpc":"2\.0","id":\d+,"method":"_')
 
 
 class Translator(Protocol):
@@ -105,7 +105,8 @@ class TranslatingTransport:
     def frames(self, frames: list[Frame]) -> None:
         """Translate the frames of one read and give the result to the connection."""
         passes = self.passes if self._translator is not None else _always
-        if passes is not None and not self._inbox and all(map(passes, frames)):
+        one = frames[0] if len(frames) == 1 else None
+        if passes is not None and not self._inbox and (passes(one) if one else all(map(passes, frames))):
             self._receiver.frames(frames)
         elif self._frequent is not None:
             cast(Any, self._receiver).frames(self._translated(frames))
@@ -200,9 +201,7 @@ def is_response(frame: Frame) -> bool:
 
 def is_extension_call(frame: Frame) -> bool:
     """Whether a frame is a request of a method that begins with an underscore, and nothing else."""
-    if not isinstance(frame, bytes) or not frame.startswith(CALL_START):
+    if not isinstance(frame, bytes):
         return False
-    end = frame.find(b',"method":"_', len(CALL_START), _LONGEST_START)
-    if end < 0 or not frame[len(CALL_START) : end].isdigit():
-        return False
-    return frame.find(b"\\u") < 0 and frame.find(b'"method"', end + len(b',"method"')) < 0
+    found = _EXTENSION_CALL.match(frame)
+    return found is not None and frame.find(b"\\u") < 0 and frame.find(b'"method"', found.end()) < 0
