@@ -2,7 +2,12 @@
 
 import os
 
+import pytest
+
 ALL = bool(os.environ.get("LONG_TESTS"))
+
+IN_LONG_RUNS = pytest.mark.skipif(not ALL, reason="in `make test-long`")
+"""Marks a test whose proof another test repeats for another transport or program."""
 
 
 def repetitions(number: int) -> int:

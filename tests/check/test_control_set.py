@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.check.agent_conformance import CONFIRMED, PAGE, CheckedProgram, control_set, unconfirmed
-from tests.repetitions import ALL
+from tests.repetitions import IN_LONG_RUNS
 
 from accord.check.agent.agent_under_test import AgentProcessLauncher
 from accord.check.check_run import CheckOptions, check_agent
@@ -27,8 +27,8 @@ PROGRAMS = {
 @pytest.mark.parametrize(
     "number",
     [
-        pytest.param(1, id="guide"),
-        pytest.param(2, id="example", marks=pytest.mark.skipif(not ALL, reason="in `make test-long`")),
+        pytest.param(1, id="guide", marks=IN_LONG_RUNS),
+        pytest.param(2, id="example", marks=IN_LONG_RUNS),
         pytest.param(3, id="raw"),
     ],
 )

@@ -11,7 +11,6 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from accord.cluster.connection import NatsConnection, connect
 from accord.cluster.jetstream import JetStream
@@ -62,40 +61,6 @@ def documented_permissions(user: str) -> str:
     found = re.search(rf"\{{ user: {user}, password: ..., permissions: (\{{.*?\}}) \}}\n", page, re.DOTALL)
     assert found is not None
     return found[1]
-
-
-class Certificate(NamedTuple):
-    """PEM files."""
-
-    file: str
-    key: str
-
-
-def new_certificate(folder: Path, name: str, issuer: Certificate | None = None) -> Certificate:
-    """A certificate for 127.0.0.1, signed by itself or by another one."""
-    made = Certificate(str(folder / f"{name}.pem"), str(folder / f"{name}.key"))
-    signed = (
-        ("-CA", issuer.file, "-CAkey", issuer.key, "-addext", "basicConstraints=CA:FALSE") if issuer else ()
-    )
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", *signed),
-            *("-out", made.file, "-keyout", made.key),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return made
 
 
 @contextmanager

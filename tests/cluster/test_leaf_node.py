@@ -6,13 +6,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.certificates import Certificate, new_certificate
 from tests.cluster.nats_servers import (
-    Certificate,
     RunningServer,
     documented_permissions,
     jetstream_of,
     nats_server,
-    new_certificate,
 )
 from tests.cluster.test_many_nodes import prompt_and_answer, running_node, texts
 from tests.gateway.breakable_proxy import breakable_proxy

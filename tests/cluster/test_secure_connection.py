@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from tests.certificates import new_certificate
 from tests.cluster.nats_accounts import new_account
-from tests.cluster.nats_servers import connected, nats_server, new_certificate
+from tests.cluster.nats_servers import connected, nats_server
 
 from accord.cluster.connection import connect
 from accord.cluster.jetstream import JetStream
@@ -22,8 +23,11 @@ async def _refused(settings: ClusterSettings) -> str:
 
 async def test_tls_with_client_certificates(tmp_path: Path) -> None:
     authority = new_certificate(tmp_path, "authority")
-    mine, stranger = new_certificate(tmp_path, "node", authority), new_certificate(tmp_path, "stranger")
-    of_server = new_certificate(tmp_path, "server", authority)
+    mine, stranger = (
+        new_certificate(tmp_path, "node", issuer=authority),
+        new_certificate(tmp_path, "stranger"),
+    )
+    of_server = new_certificate(tmp_path, "server", issuer=authority)
     rules = (
         f'tls {{ cert_file: "{of_server.file}", key_file: "{of_server.key}", '
         f'ca_file: "{authority.file}", verify: true }}'

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests.certificates import new_certificate
 from tests.cluster.nats_servers import RunningServer
 from tests.cluster.test_many_nodes import ASK, RunningNode, running_node
 from tests.gateway.gateway_harness import open_session
@@ -11,7 +12,6 @@ from tests.gateway.notifications.receiver import (
     PushBrowser,
     Receiver,
     checked_claims,
-    new_certificate,
     running_receiver,
 )
 

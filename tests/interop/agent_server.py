@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.certificates import new_certificate
 from tests.requirements import need_node, need_npm
 
 PEERS = Path(__file__).parent / "peers"
@@ -54,22 +55,4 @@ def run_agent_server(peer: str, scheme: str, folder: Path) -> Generator[AgentSer
             process.kill()
 
 
-@cache
-def make_certificate(folder: Path) -> tuple[str, str]:
-    """A self-signed certificate for this machine, and its key."""
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
-    return str(certificate), str(key)
+make_certificate = cache(new_certificate)

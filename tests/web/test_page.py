@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.certificates import Certificate, new_certificate
 from tests.cli.serve.gateway_process import GatewayProcess, accord, running_gateway
-from tests.gateway.notifications.receiver import new_certificate
 from tests.requirements import need_node
 from tests.web.screenshots import IMAGES, SCREENSHOTS
 
@@ -131,15 +131,13 @@ def _options(home: Path) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """Of the push service, with its key."""
     return new_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 @pytest.fixture(scope="module")
-def gateway(
-    tmp_path_factory: pytest.TempPathFactory, certificate: tuple[Path, Path]
-) -> Iterator[GatewayProcess]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, certificate: Certificate) -> Iterator[GatewayProcess]:
     """A gateway that trusts the push service of the tests."""
     _need_page()
     home = tmp_path_factory.mktemp("home")
@@ -197,7 +195,7 @@ def test_scenario_in_browser(
     scenario: str,
     browser: Browser,
     gateway: GatewayProcess,
-    certificate: tuple[Path, Path],
+    certificate: Certificate,
     tmp_path: Path,
 ) -> None:
     browser.run(scenario, gateway, tmp_path, certificate=list(map(str, certificate)))

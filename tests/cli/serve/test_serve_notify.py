@@ -5,7 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.gateway.notifications.receiver import PushBrowser, new_certificate, running_receiver
+from tests.certificates import new_certificate
+from tests.gateway.notifications.receiver import PushBrowser, running_receiver
 
 from accord.cli import serve_command
 from accord.cli.serve_command import main, read_arguments, read_settings

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 import pytest
+from tests.certificates import new_certificate
 from tests.cli.agent_process import environment
 from tests.cli.serve.gateway_process import accord, running_gateway, tokens_of
 from tests.cli.serve.test_serve_tokens import INITIALIZE
@@ -221,13 +222,10 @@ def test_options_override_the_settings_file(home: Path) -> None:
 
 
 def test_tls_works_with_certificate_and_key_files(home: Path, tmp_path: Path) -> None:
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    make += ["-keyout", str(key), "-out", str(cert), "-days", "2", "-subj", "/CN=localhost"]
-    subprocess.run([*make, "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    with running_gateway(home, "--tls-cert", str(cert), "--tls-key", str(key)) as gateway:
+    cert, key = new_certificate(tmp_path)
+    with running_gateway(home, "--tls-cert", cert, "--tls-key", key) as gateway:
         assert gateway.url.startswith("https://")
-        context = ssl.create_default_context(cafile=str(cert))
+        context = ssl.create_default_context(cafile=cert)
         opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
         with opener.open(gateway.url + "/healthz") as response:
             assert response.status == 200

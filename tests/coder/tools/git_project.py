@@ -27,7 +27,8 @@ class GitProject:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.marker = root.parent / "marker"
-        self.git("init", "-q", "-b", "main", ".")
+        if not (root / ".git").exists():
+            self.git("init", "-q", "-b", "main", ".")
 
     def git(self, *words: str, folder: Path | None = None) -> str:
         """Run git as the user does."""

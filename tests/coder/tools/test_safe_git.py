@@ -315,11 +315,12 @@ SECRET = "the-secret-itself"
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-@pytest.fixture
-def secrets(tmp_path: Path) -> GitProject:
+@pytest.fixture(scope="session")
+def secrets_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Secrets in the working tree, in the index, in the last commit, and only in the history."""
-    (tmp_path / "project").mkdir()
-    made = GitProject(tmp_path / "project")
+    folder = tmp_path_factory.mktemp("secrets")
+    (folder / "project").mkdir()
+    made = GitProject(folder / "project")
     made.commit(
         "old", **{"old/.env.production": f"K={SECRET}\n", "a.txt": "visible\n", ".env.example": "K=\n"}
     )
@@ -330,7 +331,14 @@ def secrets(tmp_path: Path) -> GitProject:
     made.git("stash", "-q")
     made.write("src/token", f"changed {SECRET}\n")
     made.write("a.txt", "visible change\n")
-    return made
+    return folder
+
+
+@pytest.fixture
+def secrets(tmp_path: Path, secrets_template: Path) -> GitProject:
+    """A copy of the template."""
+    shutil.copytree(secrets_template, tmp_path, symlinks=True, dirs_exist_ok=True)
+    return GitProject(tmp_path / "project")
 
 
 @pytest.mark.parametrize(

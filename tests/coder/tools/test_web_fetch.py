@@ -3,12 +3,12 @@
 import asyncio
 import gzip
 import ssl
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.certificates import Certificate, new_certificate
 from tests.coder.tools.harness import ToolHarness, text_in
 from tests.coder.tools.web_site import Site
 
@@ -327,39 +327,19 @@ async def test_unknown_host_and_unsupported_scheme(harness: ToolHarness) -> None
 
 
 @pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tls")
-    made = subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem"), "-days", "2"),
-            *("-subj", "/CN=site.test", "-addext", "subjectAltName=DNS:site.test"),
-        ],
-        capture_output=True,
-    )
-    if made.returncode:
-        pytest.skip("openssl cannot make a certificate here")
-    return folder
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return new_certificate(tmp_path_factory.mktemp("tls"), names="DNS:site.test")
 
 
-async def test_certificate_is_checked_against_the_host_name(project: Path, certificate: Path) -> None:
+async def test_certificate_is_checked_against_the_host_name(project: Path, certificate: Certificate) -> None:
     site = Site()
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    ours.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    ours.load_cert_chain(*certificate)
     server = await asyncio.start_server(site, "127.0.0.1", 0, ssl=ours)
     port = server.sockets[0].getsockname()[1]
     site.page("/", "private", "text/plain")
     site.redirect("/down", f"http://site.test:{port}/")
-    trusting = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    trusting = ssl.create_default_context(cafile=certificate.file)
     names = FakeResolver(site_test=HERE, other_test=HERE)
     access = WebAccess(allowed=("127.0.0.1",), resolve=names, tls=trusting)
     harness = ToolHarness(project, web=access)

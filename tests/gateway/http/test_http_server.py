@@ -4,13 +4,13 @@ import asyncio
 import json
 import socket
 import ssl
-import subprocess
 from pathlib import Path
 
 import httpx2
 import pytest
 import uvloop
 import websockets
+from tests.certificates import Certificate, new_certificate
 from tests.gateway.http.http_client import EventReader, http_client, open_connection
 from tests.gateway.http.http_harness import INITIALIZE, EchoGateway, http_harness, loopback_authenticator
 from tests.gateway.http.raw_socket import RawSocket
@@ -22,29 +22,9 @@ from accord.testing import FakeClock
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     """A self-signed certificate for loopback, and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    pair = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
-            *("-out", str(pair[0]), "-keyout", str(pair[1])),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return pair
+    return new_certificate(tmp_path_factory.mktemp("tls"), "cert", names="IP:127.0.0.1,DNS:localhost")
 
 
 async def test_several_addresses_share_a_port() -> None:

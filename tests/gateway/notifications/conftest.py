@@ -2,7 +2,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from tests.gateway.notifications.receiver import Receiver, new_certificate, running_receiver
+from tests.certificates import Certificate, new_certificate
+from tests.gateway.notifications.receiver import Receiver, running_receiver
 
 
 @pytest.fixture(autouse=True)
@@ -12,11 +13,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
     return new_certificate(tmp_path_factory.mktemp("receiver"))
 
 
 @pytest.fixture
-async def receiver(certificate: tuple[Path, Path]) -> AsyncGenerator[Receiver]:
+async def receiver(certificate: Certificate) -> AsyncGenerator[Receiver]:
     async with running_receiver(certificate) as receiver:
         yield receiver

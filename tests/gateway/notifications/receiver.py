@@ -5,12 +5,10 @@ import hashlib
 import hmac
 import json
 import ssl
-import subprocess
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import h11
@@ -24,20 +22,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 )
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from tests.certificates import Certificate
 from tests.patience import PATIENCE
 
 from accord.gateway.access.push_devices import NotifiedEvent, PushDevice
 from accord.gateway.notifications.web_push import from_base64, point_of, to_base64
-
-
-def new_certificate(folder: Path) -> tuple[Path, Path]:
-    """A self-signed certificate for 127.0.0.1, and its key."""
-    certificate, key = folder / "receiver.pem", folder / "receiver-key.pem"
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
-    subject = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
-    files = ("-keyout", str(key), "-out", str(certificate))
-    subprocess.run(["openssl", "req", "-x509", *curve, *subject, *files], check=True, capture_output=True)
-    return certificate, key
 
 
 class ReceivedRequest(NamedTuple):
@@ -85,7 +74,7 @@ class Receiver:
 
 
 @asynccontextmanager
-async def running_receiver(certificate: tuple[Path, Path]) -> AsyncGenerator[Receiver]:
+async def running_receiver(certificate: Certificate) -> AsyncGenerator[Receiver]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
     receivers: list[Receiver] = []
