@@ -17,9 +17,10 @@ def new_certificate(
 ) -> Certificate:
     """A certificate for these names, signed by itself or by another one."""
     made = Certificate(str(folder / f"{name}.pem"), str(folder / f"{name}.key"))
-    signed = ("-CA", issuer.file, "-CAkey", issuer.key, "-addext", "basicConstraints=CA:FALSE")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}"]
-    command += [*(signed if issuer else ()), "-out", made.file, "-keyout", made.key]
+    if issuer is not None:
+        command += ["-CA", issuer.file, "-CAkey", issuer.key, "-addext", "basicConstraints=CA:FALSE"]
+    command += ["-out", made.file, "-keyout", made.key]
     subprocess.run(command, check=True, capture_output=True)
     return made

@@ -7,7 +7,7 @@ import pytest
 ALL = bool(os.environ.get("LONG_TESTS"))
 
 IN_LONG_RUNS = pytest.mark.skipif(not ALL, reason="in `make test-long`")
-"""Marks a test whose proof another test repeats for another transport or program."""
+"""Marks a test whose proof another test repeats with another program."""
 
 
 def repetitions(number: int) -> int:

@@ -22,36 +22,36 @@ def new_token(home: Path, *words: str) -> str:
     return out.strip()
 
 
-@pytest.mark.parametrize("scheme", ["ws", "http"])
-async def test_a_folder_token_runs_no_command_through_an_mcp_server(tmp_path: Path, scheme: str) -> None:
-    home, project, proof = tmp_path / "home", tmp_path / "project", tmp_path / "proof"
+async def test_a_folder_token_runs_no_command_through_an_mcp_server(tmp_path: Path) -> None:
+    home, project = tmp_path / "home", tmp_path / "project"
     project.mkdir()
-    started = tmp_path / "started"
-    os.mkfifo(started)
-    line = f"touch {proof}; echo > {started}"
-    server = McpServerStdio("touch", "sh", ["-c", line], [])
     bound, trusted = (
         new_token(home, "--folder", str(project)),
         new_token(home, "--folder", str(project), "--allow-mcp"),
     )
     with running_gateway(home, *CODING_AGENT) as gateway:
-        url = gateway.websocket.replace("ws", scheme, 1)
-        async with accord.connect(url, token=bound) as agent:
-            with pytest.raises(RpcError, match="may not add MCP servers") as refused:
-                await agent.new_session(project, mcp_servers=[server])
-            assert refused.value.code == -32003
-            session = await agent.new_session(project)
-            assert "no MCP servers" in (await session.ask("/mcp")).text
-            with pytest.raises(RpcError, match="may not add MCP servers"):
-                await agent.load_session(session.id, project, mcp_servers=[server])
-        assert not proof.exists()
-        async with accord.connect(url, token=trusted) as agent:
-            session = await agent.new_session(project, mcp_servers=[server])
-            await asyncio.to_thread(started.read_bytes)
-            assert proof.exists()
-            said = (await session.ask("/mcp")).text
-            assert "`touch` (stdio)" in said
-            assert f"started with `sh -c '{line}'`" in said
+        for scheme in ("ws", "http"):
+            proof, started = tmp_path / f"{scheme}-proof", tmp_path / f"{scheme}-started"
+            os.mkfifo(started)
+            line = f"touch {proof}; echo > {started}"
+            server = McpServerStdio("touch", "sh", ["-c", line], [])
+            url = gateway.websocket.replace("ws", scheme, 1)
+            async with accord.connect(url, token=bound) as agent:
+                with pytest.raises(RpcError, match="may not add MCP servers") as refused:
+                    await agent.new_session(project, mcp_servers=[server])
+                assert refused.value.code == -32003
+                session = await agent.new_session(project)
+                assert "no MCP servers" in (await session.ask("/mcp")).text
+                with pytest.raises(RpcError, match="may not add MCP servers"):
+                    await agent.load_session(session.id, project, mcp_servers=[server])
+            assert not proof.exists()
+            async with accord.connect(url, token=trusted) as agent:
+                session = await agent.new_session(project, mcp_servers=[server])
+                await asyncio.to_thread(started.read_bytes)
+                assert proof.exists()
+                said = (await session.ask("/mcp")).text
+                assert "`touch` (stdio)" in said
+                assert f"started with `sh -c '{line}'`" in said
 
 
 def test_the_right_is_listed_and_excludes_read_only(tmp_path: Path) -> None:
