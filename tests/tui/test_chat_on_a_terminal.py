@@ -1,6 +1,7 @@
 """What a user does with `accord chat` in a real terminal, with the scripted model of the coding agent."""
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from tests.cli.agent_process import environment
 from tests.tui.chat import DEMO_AGENT, KEEPER
 from tests.tui.test_chat_command import ACCORD, Tmux, terminal
 from tests.tui.test_chat_screens import on_tmux, wait_until_gone
+
+from accord.tui.theme import MIN_CONTRAST, contrast
 
 FILES = 40_000
 
@@ -37,6 +40,23 @@ def git(folder: Path, *words: str) -> str:
 def send(tmux: Tmux, text: str) -> None:
     tmux.type("-l", text)
     tmux.type("Enter")
+
+
+def shown_colors(tmux: Tmux) -> set[tuple[str, str]]:
+    """The colors of all words on the screen, each with the background."""
+    colors: set[tuple[str, str]] = set()
+    text = background = ""
+    for piece in re.split(r"(\x1b\[[0-9;:]*m)", tmux.run("capture-pane", "-e", "-p", "-t", "chat")):
+        if not piece.startswith("\x1b"):
+            if text and background and re.search(r"\w", piece):
+                colors.add((text, background))
+            continue
+        if re.match(r"\x1b\[(0?m|0;|7)", piece):
+            text = background = ""  # plain, or the cursor
+        for kind, *color in re.findall(r"([34])8[;:]2[;:](\d+)[;:](\d+)[;:](\d+)", piece):
+            value = "#" + "".join(f"{int(one):02x}" for one in color)
+            text, background = (value, background) if kind == "3" else (text, value)
+    return colors
 
 
 @on_tmux
@@ -211,6 +231,11 @@ def test_commands_keys_and_suspending_on_a_terminal(tmp_path: Path, home: Path) 
         tmux.wait_for_text("Go back to before")
         tmux.type("Escape")
         wait_until_gone(tmux, "Go back to before")
+        send(tmux, "Why does the parser lose the last line?")
+        tmux.wait_for_text("skips empty lines", "Plan 1/3", "ready")
+        colors = shown_colors(tmux)
+        assert len(colors) > 10, "the screen has many colors"
+        assert [pair for pair in colors if contrast(*pair) < MIN_CONTRAST] == []
         send(tmux, "/new")
         tmux.wait_for_text("New session with")
         tmux.type("Escape")

@@ -120,6 +120,9 @@ async def test_a_file_that_the_user_changed_after_the_turn_stays(project: Path) 
     async with running_chat(project, PLAIN_AGENT) as chat:
         await chat.wait_ready()
         await turn(chat, "write app.py theirs")
+        target = chat.view.chat_session and chat.view.chat_session.rewind_target
+        assert target is not None
+        await target.rewind_points()  # what the turn changed is found in the background
         (project / "app.py").write_text("mine again\n")
         await chat.send("/undo")
         await chat.wait_for_text("Not restored: app.py: another program changed it since")

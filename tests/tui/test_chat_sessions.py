@@ -245,6 +245,7 @@ async def test_what_was_said_is_found_and_a_session_is_renamed_and_archived(
         assert "Prompt of r2" not in chat.screen
         await chat.pilot.press("ctrl+r")
         await chat.wait_until(lambda: "Title of the session" in chat.screen)
+        await chat.wait_until(lambda: "Enter confirm" in chat.screen and "Ctrl+F fork" not in chat.screen)
         await chat.pilot.press("ctrl+u")
         await chat.type("Speed")
         await chat.pilot.press("enter")

@@ -49,7 +49,14 @@ class ScreenFooter(KeyFooter):
     """
 
     def get_content_height(self, container: "Size", viewport: "Size", width: int) -> int:
-        return max(len(hint_lines(self._hints(), width)), 1)
+        # A footer of a screen below must not be seen above this one: its keys do nothing now.
+        covered = [
+            footer.size.height
+            for screen in self.app.screen_stack  # pyright: ignore[reportUnknownMemberType]
+            if screen is not self.screen
+            for footer in screen.query(ScreenFooter)
+        ]
+        return max(len(hint_lines(self._hints(), width)), 1, *covered)
 
 
 def hint_lines(hints: Iterable[KeyHint], width: int) -> list[list[KeyHint]]:
