@@ -4,18 +4,20 @@ import asyncio
 import json
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.tui.chat import KEEPER, Chat, running_chat
+from tests.tui.chat import Chat, running_chat
 
 from accord.tui.chat_settings import ChatSettings
 from accord.tui.chat_types import Draft
 
 _FONTS = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 _IDS = re.compile(r"\bk[0-9]{2,}\b")  # session ids of the keeper agent
+AGENT = (sys.executable, str(Path(__file__).parent / "agents" / "picture_agent.py"))
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
@@ -30,7 +32,7 @@ async def start(chat: Chat) -> None:
 
 
 async def permission(chat: Chat) -> None:
-    await chat.send("edit")
+    await chat.send("Keep the last line")
     await chat.wait_for_dialog()
 
 
@@ -71,7 +73,7 @@ async def wire(chat: Chat) -> None:
 
 
 async def diff(chat: Chat) -> None:
-    await chat.send("edit")
+    await chat.send("Keep the last line")
     await chat.wait_for_dialog()
     await chat.pilot.press("1")
     await chat.wait_until(lambda: chat.view.turns == 1)
@@ -123,7 +125,7 @@ async def take_screenshot(name: str, folder: Path) -> None:
     ]))  # fmt: skip
     app: dict[str, Any] = {"settings": ChatSettings(theme=theme)}
     env: dict[str, str | None] = {"KEEPER_FILE": str(sessions_file)}
-    async with running_chat(folder, KEEPER, size=size, env=env, name="keeper", app=app) as chat:
+    async with running_chat(folder, AGENT, size=size, env=env, name="keeper", app=app) as chat:
         await chat.wait_ready()
         await prepare(chat)
         for _ in range(3):
@@ -135,7 +137,8 @@ async def take_screenshot(name: str, folder: Path) -> None:
     if unique:
         drawn = drawn.replace(f"terminal-{unique}", "terminal-chat")
     drawn = _FONTS.sub("", drawn)  # the guide must load nothing from other servers
-    drawn = _IDS.sub("k1", drawn).replace(str(folder), "/home/me/project")
+    drawn = _IDS.sub(lambda id: "k" + "123456789"[: len(id[0]) - 1], drawn)  # of the same width
+    drawn = drawn.replace(str(folder), "/home/me/project")
     drawn = drawn.replace(os.environ["ACCORD_HOME"], "/home/me/.accord")
     (IMAGES / f"chat-{name}.svg").write_text(drawn, "utf-8")
 
