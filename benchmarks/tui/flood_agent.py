@@ -98,8 +98,10 @@ def main() -> None:
             prompt = message["params"]["prompt"][0]["text"].split()
             if prompt[0] == "wait":
                 continue  # the turn never ends
-            sys.stdout.write(history(int(prompt[1])) if prompt[0] == "messages" else flood(count))
-            sys.stdout.write(said("agent_message_chunk", "\n\nEND-OF-ANSWER\n"))
+            if prompt[0] == "messages":
+                sys.stdout.write(history(int(prompt[1])) + said("agent_message_chunk", "\n\nLAST-MESSAGE!\n"))
+            else:
+                sys.stdout.write(flood(count) + said("agent_message_chunk", "\n\nEND-OF-ANSWER\n"))
             answer["result"] = {"stopReason": "end_turn"}
         elif "id" not in message:
             continue
