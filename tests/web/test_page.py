@@ -238,6 +238,19 @@ def test_failure_scenario_in_browser(
 
 
 @pytest.mark.timeout(1200)
+def test_the_page_stops_single_commands_of_an_agent_in_version_2(browser: Browser, tmp_path: Path) -> None:
+    _need_page()
+    home, folder = tmp_path / "home", tmp_path / "project"
+    home.mkdir()
+    folder.mkdir()
+    command = ("--protocol", "2", "--", sys.executable, str(Path(__file__).with_name("working_agent.py")))
+    with running_gateway(home, *_options(home), *command) as gateway:
+        browser.run("stop single commands", gateway, folder)
+        gateway.signal()
+        gateway.end()
+
+
+@pytest.mark.timeout(1200)
 def test_page_shows_the_truth_after_a_restart_of_the_gateway(browser: Browser, tmp_path: Path) -> None:
     _need_page()
     home, folder = tmp_path / "home", tmp_path / "project"

@@ -11,6 +11,7 @@ import { PHONE_SCENARIOS } from "./phone-scenarios.mjs";
 import { MANAGEMENT_SCENARIOS } from "./management-scenarios.mjs";
 import { REVIEW_SCENARIOS } from "./review-scenarios.mjs";
 import { SCENARIOS } from "./scenarios.mjs";
+import { WORK_SCENARIOS } from "./work-scenarios.mjs";
 
 const scenarios = {
   ...SCENARIOS,
@@ -19,6 +20,7 @@ const scenarios = {
   ...PHONE_SCENARIOS,
   ...MANAGEMENT_SCENARIOS,
   ...REVIEW_SCENARIOS,
+  ...WORK_SCENARIOS,
 };
 const executable = process.argv[2];
 if (!executable) {

@@ -74,6 +74,17 @@ const CAPABILITIES: acp.ClientCapabilities = {
   _meta: { accord: { turn: true, terminal: true, events: true }, [ASK_USER]: true },
 };
 
+/** The name of `session/update` between the socket and the SDK, which refuses updates that it does not know. */
+const SESSION_UPDATE = "_accord/session_update";
+
+function passUpdate(
+  message: acp.AnyMessage,
+  controller: TransformStreamDefaultController<acp.AnyMessage>,
+): void {
+  const isUpdate = "method" in message && message.method === "session/update";
+  controller.enqueue(isUpdate ? { ...message, method: SESSION_UPDATE } : message);
+}
+
 export class AgentConnection {
   agent = "";
   agentTitle = "";
@@ -103,7 +114,10 @@ export class AgentConnection {
       WebSocket: constructor,
       cookies: "omit",
     });
-    this.connection = this.clientApp(listener).connect(stream);
+    this.connection = this.clientApp(listener).connect({
+      readable: stream.readable.pipeThrough(new TransformStream({ transform: passUpdate })),
+      writable: stream.writable,
+    });
     void this.connection.closed.then(() => listener.connectionClosed(this, socket.closeReason));
   }
 
@@ -218,7 +232,7 @@ export class AgentConnection {
     // Register updates first: the SDK tries the handlers one after another, one event loop tick each.
     return acp
       .client({ name: "accord-page" })
-      .onNotification("session/update", readSessionUpdate, ({ params }) => {
+      .onNotification(SESSION_UPDATE, readSessionUpdate, ({ params }) => {
         if (params.update) listener.sessionUpdated(this, params.sessionId, params.update);
       })
       .onNotification("_accord/turn", asRecord, ({ params }) => {
