@@ -1,6 +1,7 @@
 """`accord chat --url` through a real gateway: a turn, a dialog, a loaded session, and wrong addresses."""
 
 import json
+import os
 import shutil
 import signal
 import sys
@@ -12,6 +13,7 @@ import pytest
 from tests.cli.serve.gateway_process import GatewayProcess, running_gateway
 from tests.tui.chat import DEMO_AGENT, KEEPER, Chat, running_chat
 from tests.tui.test_chat_command import terminal
+from tests.tui.test_chat_mouse import WORKER
 
 from accord.cli.chat_command import chat_start, read_arguments
 from accord.errors import UsageError
@@ -132,6 +134,23 @@ def test_typed_text_survives_a_lost_gateway_on_a_terminal(tmp_path: Path, home: 
                 tmux.wait_for_text("Connected to the gateway again", "typed before the loss")
                 tmux.type("Enter")
                 tmux.wait_for_text("heard typed before the loss")
+
+
+async def test_output_of_a_command_is_shown_while_it_runs_at_the_gateway(tmp_path: Path) -> None:
+    home, folder = tmp_path / "gateway", tmp_path / "project"
+    folder.mkdir()
+    write_servers(home, WORKER[1])
+    os.mkfifo(folder / "seen")
+    with running_gateway(home) as gateway:
+        url = f"ws://127.0.0.1:{gateway.port}/acp#token={gateway.token}"
+        async with running_chat_at(url, folder) as chat:  # type: ignore[attr-defined]
+            await chat.wait_ready()
+            await chat.send("run echo fir''st line; cat seen; echo la''st line")
+            await chat.wait_for_text("first line")
+            assert chat.phase == "running"
+            (folder / "seen").write_text("seen by the user\n")
+            await chat.wait_for_text("first line", "seen by the user", "last line")
+            await chat.wait_ready()
 
 
 async def test_a_wrong_token_is_reported(gateway: GatewayProcess, tmp_path: Path) -> None:
