@@ -15,7 +15,7 @@ from tests.warm_start import real_starts
 
 import accord
 from accord.agent import Agent, AgentSession, ClientRequest, Turn
-from accord.errors import RpcError
+from accord.errors import InternalError, RpcError
 from accord.schema import (
     AuthMethodAgent,
     AuthMethodTerminal,
@@ -374,6 +374,27 @@ async def test_resume_replays_on_request_and_reports_the_state_before_its_answer
         assert begun
         assert state["state"] == "idle"
         assert "result" in await client.raw.next()
+
+
+async def test_a_failed_resumption_does_not_silence_the_session() -> None:
+    agent = Agent("loads", protocol=(1, 2))
+
+    @agent.load_session
+    async def load(session: AgentSession) -> None:
+        raise InternalError("the history cannot be read")
+
+    @agent.prompt
+    async def answer(turn: Turn) -> None:
+        await turn.say("still here")
+
+    async with client_v2(agent) as client:
+        await client.initialize()
+        session = await client.new_session()
+        await client.error("session/resume", sessionId=session, cwd="/home/me/app")
+        client.prompt(session)
+        await client.until_idle()
+        (chunk,) = client.raw.updates("agent_message_chunk")
+        assert chunk["content"]["text"] == "still here"
 
 
 async def test_sign_in_uses_the_names_of_version_2() -> None:

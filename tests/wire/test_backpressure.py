@@ -202,3 +202,23 @@ async def test_a_flood_to_a_stalled_handler_blocks_the_writer_within_the_bound()
     await flood_task
     await all_seen.wait()
     await connection.aclose()
+
+
+class HoldingTransport(RecordingTransport):
+    """A wrapper of an application, which holds frames itself; what it wraps is no transport."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transport = object()
+
+
+async def test_unsent_bytes_of_a_wrapper_count_whatever_it_wraps() -> None:
+    connection = Connection(
+        HoldingTransport(), requests={}, notifications={}, limits=make_limits(outbound=10)
+    )
+    connection.start()
+    await connection.drain()
+    assert not connection.must_drain()
+    wrapper: Any = connection.transport
+    wrapper.unsent = 11
+    assert connection.must_drain()

@@ -275,13 +275,23 @@ class AgentProtocolV2:
         self._transport.deliver(encode(Request(id, method, params)))
         return id
 
-    def _call(self, id: Any, method: str, params: Any, read: Callable[[Raw], None]) -> None:
+    def _call(
+        self,
+        id: Any,
+        method: str,
+        params: Any,
+        read: Callable[[Raw], None],
+        on_error: Callable[[], None] | None = None,
+    ) -> None:
         """Call the agent under the client's own id; `read` handles the result, errors pass unchanged."""
 
         def answer(envelope: Envelope) -> None:
             if envelope.error is ABSENT:
                 read(envelope.result)
-            elif decode(v2.ErrorV2, envelope.error).code == MethodNotFound.default_code:
+                return
+            if on_error is not None:
+                on_error()
+            if decode(v2.ErrorV2, envelope.error).code == MethodNotFound.default_code:
                 self._refuse(id, MethodNotFound(data={"method": _FORMER_METHODS.get(method, method)}))
             else:
                 self.fail(id, envelope.error)
@@ -407,6 +417,7 @@ class AgentProtocolV2:
             "session/load" if load else "session/resume",
             opening_v1(LoadSessionRequest if load else ResumeSessionRequest, request),
             read,
+            session.stop_replay,
         )
 
     def _end_resume(self, session: SessionV2, envelope: Envelope, meta: Any) -> None:

@@ -224,9 +224,13 @@ class SessionV2:
 
     # -- updates ---------------------------------------------------------------------------------------------
 
+    def stop_replay(self) -> None:
+        """Note that no replay goes on any more."""
+        self.silent, self.replayed = False, None
+
     def end_replay(self) -> None:
         """Report the state, as the end of a resumption requires."""
-        self.silent, self.replayed = False, None
+        self.stop_replay()
         if self._state == "idle":  # otherwise the last message may go on
             self.ids.end()
         self.report_state()

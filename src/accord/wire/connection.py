@@ -33,6 +33,7 @@ from accord.wire.dispatch import (
     ConnectionTasks,
     NotificationDispatcher,
     RequestDispatcher,
+    untranslated_output,
     untranslated_sender,
 )
 from accord.wire.envelope import (
@@ -175,8 +176,7 @@ class Connection:
         """Counts the reads, so that callers can tell whether the peer is alive."""
         self.transport: Transport = transport
         self._send_untranslated = untranslated_sender(transport)
-        self._output: Transport = getattr(transport, "transport", transport)
-        """What a wrapper sends to: its unsent bytes are those of the wrapper."""
+        self._output: Transport = untranslated_output(transport)
         self._requests = requests
         self._notifications = notifications
         self._limits = limits or ConnectionLimits()

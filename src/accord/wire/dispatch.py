@@ -9,7 +9,7 @@ Loaded before `initialize` is answered: keep heavy imports out.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from contextvars import Context, copy_context
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -48,6 +48,11 @@ _decode_cancel = msgspec.json.Decoder(_CancelParams).decode
 def untranslated_sender(transport: Transport) -> Callable[[bytes], None]:
     """Return what sends the frames that are the same in all protocol versions."""
     return getattr(transport, "transmit", transport.send)
+
+
+def untranslated_output(transport: Transport) -> Transport:
+    """Return what a translation sends to, and any other transport itself: it counts the unsent bytes."""
+    return cast(Any, transport).transport if hasattr(transport, "transmit") else transport
 
 
 class RequestDispatcher:
