@@ -75,7 +75,7 @@ class TerminalUser:
         async with self._one_at_a_time:
             with self._output.question():
                 discard_typed_input(sys.stdin.fileno())
-                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr)
+                question = TerminalQuestion(sys.stdin.fileno(), sys.stderr, self._output.prompt)
                 try:
                     yield question
                 except asyncio.CancelledError:
@@ -86,9 +86,10 @@ class TerminalUser:
 class TerminalQuestion:
     """One question to the user: prints texts and reads lines."""
 
-    def __init__(self, keyboard: int, screen: TextIO) -> None:
+    def __init__(self, keyboard: int, screen: TextIO, set_prompt: Callable[[str], None]) -> None:
         self._keyboard = keyboard
         self._screen = screen
+        self._set_prompt = set_prompt
 
     def show(self, text: str, indent: str = "") -> None:
         """Print a text with unsafe characters made visible and each line indented."""
@@ -104,9 +105,16 @@ class TerminalQuestion:
 
     async def read_line(self, prompt: str) -> str | None:
         """Read a line after the prompt. Returns None on Ctrl-D."""
-        self._screen.write(visible(prompt))
+        prompt = visible(prompt)
+        self._screen.write(prompt)
         self._screen.flush()
-        answer = await _read_line(self._keyboard)
+        self._set_prompt(prompt)
+        try:
+            answer = await _read_line(self._keyboard)
+        finally:
+            self._set_prompt("")
+        for _ in range(_INTERRUPT_STEPS):
+            await asyncio.sleep(0)  # a Ctrl-C that was typed before the line is handled first
         if not answer.endswith("\n"):
             self._screen.write("\n")
             self._screen.flush()
@@ -312,12 +320,9 @@ async def _read_line(keyboard: int) -> str:
 
     loop.add_reader(keyboard, ready)
     try:
-        text = await line
+        return await line
     finally:
         loop.remove_reader(keyboard)
-    for _ in range(_INTERRUPT_STEPS):
-        await asyncio.sleep(0)  # a Ctrl-C that was typed before the line is handled first
-    return text
 
 
 async def _ask_field(

@@ -108,6 +108,18 @@ def turn(message: Any) -> None:
         case "permission":
             call, *rest = (json.loads(text) for text in MORE)
             say(json.dumps(permission(call, *rest)))
+        case "permission-with-news":
+            call = {"toolCallId": "c1", "title": "Do it"}
+            question = {"sessionId": "s1", "toolCall": call, "options": OPTIONS}
+            send(id="q", method="session/request_permission", params=question)
+            Path(MORE[0]).read_text()  # a pipe: waits until the question is shown
+            sys.stdout.write("loading...\n")
+            sys.stdout.flush()
+            update("notice", severity="info", title="Sandbox", description="ready")
+            say("A line\nand a half")
+            while (response := read()).get("id") != "q":
+                pass
+            say(f", then {response['result']['outcome']['optionId']}")
         case "permissions":
             calls = [{"toolCallId": f"c{number}", **json.loads(text)} for number, text in enumerate(MORE)]
             say("\n".join([json.dumps(permission(call)) for call in calls]))

@@ -65,6 +65,36 @@ def test_all_options_are_shown_and_none_is_preselected(harness: RunHarness) -> N
         assert terminal.end() == 0
 
 
+def test_output_during_a_question_gets_lines_of_its_own_and_the_prompt_follows(
+    harness: RunHarness, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    with run(harness, *odd_agent("permission-with-news", str(asked)), NO_COLOR="1") as terminal:
+        terminal.expect("Choose 1-3: ")
+        asked.write_text("")
+        terminal.expect("\r\naccord run: ignored non-JSON output from the agent: loading...\r\nChoose 1-3: ")
+        terminal.expect("\r\n· Sandbox: ready\r\nChoose 1-3: ")
+        terminal.expect("\r\nA line\r\nChoose 1-3: ")
+        terminal.type("1\r")
+        terminal.expect("1\r\nand a half, then yes\r\n")
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("format", ["json", "quiet"])
+def test_a_note_during_a_question_gets_a_line_of_its_own(
+    harness: RunHarness, tmp_path: Path, format: str
+) -> None:
+    asked = tmp_path / "asked"
+    os.mkfifo(asked)
+    with run(harness, "--format", format, *odd_agent("permission-with-news", str(asked))) as terminal:
+        terminal.expect("Choose 1-3: ")
+        asked.write_text("")
+        terminal.expect("\r\naccord run: ignored non-JSON output from the agent: loading...\r\nChoose 1-3: ")
+        terminal.type("1\r")
+        assert terminal.end() == 0
+
+
 @pytest.mark.parametrize("command", [(), ("--", sys.executable, "-m", "accord", "agent")])
 def test_a_command_of_the_coding_agent_is_asked_once(harness: RunHarness, command: tuple[str, ...]) -> None:
     words = ("run", "--cwd", str(harness.cwd), "run echo $PWD && touch made", *command)

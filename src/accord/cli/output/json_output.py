@@ -101,6 +101,9 @@ class JsonOutput:
     def question(self) -> Generator[None]:
         yield
 
+    def prompt(self, text: str) -> None:
+        self._stdout.prompt = self._stderr.prompt = text
+
     def finished(
         self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET
     ) -> None:
@@ -221,6 +224,9 @@ class QuietOutput:
     @contextmanager
     def question(self) -> Generator[None]:
         yield
+
+    def prompt(self, text: str) -> None:
+        self._stdout.prompt = self._stderr.prompt = text
 
     def finished(
         self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET

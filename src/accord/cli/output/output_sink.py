@@ -39,6 +39,10 @@ class Output(Protocol):
         """Leave the terminal to a question while the block runs: no live lines, no unfinished line."""
         ...
 
+    def prompt(self, text: str) -> None:
+        """Remember the prompt on the screen, to repeat it below other output; "" for none."""
+        ...
+
     def finished(
         self, ended: "TurnEnded | None", error: "AccordError | None", exit_code: int, value: Any = UNSET
     ) -> None:
@@ -63,6 +67,9 @@ class OutputStream:
         self.encoding: str = getattr(stream, "encoding", None) or "utf-8"
         self.broken: bool = False
         """Whether the reader closed the stream."""
+        self.prompt: str = ""
+        """The prompt on the terminal. Text that is written meanwhile begins on a new line, and the prompt
+        follows it."""
         self._stream = stream
         self._file: int | None = None
         try:
@@ -79,6 +86,8 @@ class OutputStream:
             raise BrokenPipeError("the reader closed the output")
         if not text or self._stream is None:
             return
+        if self.prompt and self._stream.isatty():
+            text = f"\n{text}{self.prompt}"
         if self._file is None:
             self._stream.write(text)
             self._stream.flush()

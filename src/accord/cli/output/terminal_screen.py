@@ -159,10 +159,15 @@ class TerminalScreen:
             self._column = column
 
     def flush(self) -> None:
-        """Write the pending text."""
+        """Write the pending text. During a question only its whole lines, because the prompt follows."""
         if self._pending:
-            text = "".join(self._pending)
-            self._pending = []
+            text, rest = "".join(self._pending), ""
+            if self._open_questions:
+                lines, newline, rest = text.rpartition("\n")
+                if not lines.strip():
+                    return
+                text = lines + newline
+            self._pending = [rest] if rest else []
             self._stream.write(text)
 
     def write_lines(self, texts: Iterable[str]) -> None:

@@ -198,6 +198,7 @@ class TextOutput:
         command: str = "run",
     ) -> None:
         self._command = command
+        self._stdout = stdout
         self._stderr = stderr
         self._style = style
         self._clock = clock
@@ -258,6 +259,9 @@ class TextOutput:
         with self._screen.suspended():
             yield
         self._progress.reset()
+
+    def prompt(self, text: str) -> None:
+        self._stdout.prompt = self._stderr.prompt = text
 
     def finished(
         self, ended: TurnEnded | None, error: AccordError | None, exit_code: int, value: Any = UNSET
