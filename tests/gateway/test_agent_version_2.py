@@ -249,6 +249,48 @@ async def check_replay(harness: Harness) -> None:
     assert call["status"] == "failed"
 
 
+MOVED = {"operation": "move", "oldPath": "/p/a.txt", "path": "/p/b.txt"}
+MOVE = {
+    "type": "diff",
+    "changes": [MOVED],
+    "patch": {
+        "format": "git_patch",
+        "text": "diff --git /p/a.txt /p/b.txt\n--- /p/a.txt\n+++ /p/b.txt\n@@ -1,1 +1,1 @@\n-old\n+new\n",
+    },
+    "_meta": {"by": "agent"},
+}
+COPY = {"type": "diff", "changes": [{"operation": "copy", "oldPath": "/p/b.txt", "path": "/p/c.txt"}]}
+IMAGE = {"type": "diff", "changes": [{"operation": "add", "path": "/p/d.png", "mimeType": "image/png"}]}
+
+
+async def test_a_status_and_a_change_that_version_1_cannot_say_stay_the_same(
+    audit: AuditLog, tmp_path: Path
+) -> None:
+    async with harness_of(audit, tmp_path) as harness:
+        client = await harness.gateway.client_v2()
+        await harness.new(client)
+        agent = harness.agent
+        harness.prompt(client)
+        await agent.insert_prompt()
+        agent.tell("tool_call_update", toolCallId="c1", title="Move", status="in_progress")
+        agent.tell("tool_call_update", toolCallId="c1", status="paused", _meta={"why": "lunch"})
+        (*_, call) = await shown(client, of("tool_call_update", status="paused"))
+        assert call["_meta"] == {"why": "lunch"}
+        content = [MOVE, COPY, IMAGE]
+        agent.tell("tool_call_update", toolCallId="c1", content=content)
+        (*_, call) = await shown(client, lambda update: "content" in update)
+        assert call["content"] == content
+        later = await harness.gateway.client_v2()
+        (call,) = [one for one in await harness.resume(later, **REPLAY) if "toolCallId" in one]
+        assert (call["status"], call["content"], call["_meta"]) == ("paused", content, {"why": "lunch"})
+        agent.tell("tool_call_update", toolCallId="c1", status="in_progress")
+        (*_, call) = await shown(client, of("tool_call_update", status="in_progress"))
+        assert "_meta" not in call
+        last = await harness.gateway.client_v2()
+        (call,) = [one for one in await harness.resume(last, **REPLAY) if "toolCallId" in one]
+        assert call["status"] == "in_progress"
+
+
 async def test_a_client_that_comes_during_the_work_can_stop_it(audit: AuditLog, tmp_path: Path) -> None:
     async with harness_of(audit, tmp_path) as harness:
         first, second = await harness.gateway.client_v2(), await harness.gateway.client_v2()

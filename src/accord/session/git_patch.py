@@ -16,13 +16,17 @@ class GitFilePatch(NamedTuple):
     new: str | None
 
 
-def write_patch(path: str, old: str | None, new: str) -> str:
-    """Return the patch of one file with all of its lines, so that both texts can be read back."""
+def write_patch(path: str, old: str | None, new: str, old_path: str = "") -> str:
+    """Return the patch of one file with all of its lines, so that both texts can be read back.
+
+    `old_path` is where the old text was, if not at `path`.
+    """
     name = _quoted(path)
-    lines = [f"diff --git {name} {name}"]
+    old_name = _quoted(old_path) if old_path else name
+    lines = [f"diff --git {old_name} {name}"]
     if old is None:
         lines.append("new file mode 100644")
-    lines += [f"--- {'/dev/null' if old is None else name}", f"+++ {name}"]
+    lines += [f"--- {'/dev/null' if old is None else old_name}", f"+++ {name}"]
     old_lines, new_lines = _split(old or ""), _split(new)
     if old_lines or new_lines:
         lines.append(f"@@ -{_range(len(old_lines))} +{_range(len(new_lines))} @@")

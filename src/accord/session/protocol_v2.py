@@ -41,6 +41,7 @@ from accord.schema import (
     UserMessageChunk,
     v2,
 )
+from accord.schema.codec import Mismatch, read, to_builtins
 from accord.session.config_options_v2 import option_v1, options_v2
 from accord.session.events import (
     Event,
@@ -68,8 +69,11 @@ _PRIORITIES: Final = frozenset(get_args(PlanEntryPriority))
 _ENTRY_STATUSES: Final = frozenset(get_args(PlanEntryStatus))
 _DIFF_NOTE: Final = "_accord/diff"
 """The `_meta` key of a diff that says what was done with the file, where version 1 cannot say it."""
+_CHANGE_NOTE: Final = "_accord/change"
+"""The same as version 2 says it: the change of a file that is not just written."""
 _STATUS_NOTE: Final = "_accord/status"
-"""The same for the status of a step of a plan."""
+"""The same for the status of a tool call or of a step of a plan."""
+_NOTES: Final = (_DIFF_NOTE, _CHANGE_NOTE, _STATUS_NOTE)
 
 
 # -- version 2 to events -------------------------------------------------------------------------------------
@@ -102,8 +106,6 @@ def _chunk_event(update: v2.ContentChunkV2) -> list[Event]:
 
 def _kept(update: UpdateV2) -> Unknown:
     """An update with a part that no event has: kept as it is."""
-    from accord.schema.codec import to_builtins
-
     raw = to_builtins(update)
     return Unknown(str(raw.get("sessionUpdate", "")), raw)
 
@@ -136,10 +138,14 @@ def tool_call_v1(update: v2.ToolCallUpdateV2) -> tuple[ToolCallUpdate, Mark]:
     kind = update.kind
     status: Any = update.status
     mark: Mark = ""
+    meta = update.meta
     if status == "cancelled":
         status, mark = UNSET, "cancelled"
+    elif status == "in_progress":
+        meta = {**(meta or {}), _STATUS_NOTE: None}  # it may have been paused
     elif isinstance(status, str) and status not in _STATUSES:
-        status = "in_progress"  # paused, and whatever a later version adds
+        meta = {**(meta or {}), _STATUS_NOTE: status}  # paused, and whatever a later version adds
+        status = "in_progress"
     patch = ToolCallUpdate(
         update.tool_call_id,
         title=update.title,
@@ -152,7 +158,7 @@ def tool_call_v1(update: v2.ToolCallUpdateV2) -> tuple[ToolCallUpdate, Mark]:
         raw_input=update.raw_input,
         raw_output=update.raw_output,
         name=update.name,
-        meta=update.meta,
+        meta=meta,
     )
     return patch, mark
 
@@ -180,19 +186,15 @@ def _diffs_v1(diff: v2.DiffV2) -> list[ToolCallContent]:
     for index, change in enumerate(changes):
         texts = files[index] if files else None
         note = _change_note(change)
+        meta: dict[str, Any] = dict(diff.meta) if len(changes) == 1 and diff.meta else {}
         if texts is None or (note and not (texts.old or texts.new)):
-            items.append(Content(TextContent(f"{note or _change_words(change)}")))
+            meta[_CHANGE_NOTE] = to_builtins(change)
+            items.append(Content(TextContent(f"{note or _change_words(change)}"), meta=meta))
             continue
-        meta = diff.meta if len(changes) == 1 and diff.meta else {}
-        operation = {_DIFF_NOTE: note} if note else {}
-        items.append(
-            Diff(
-                change.path,
-                texts.new or "",
-                None if isinstance(change, v2.DiffAdd) else texts.old,
-                meta={**meta, **operation} or UNSET,
-            )
-        )
+        if note:
+            meta |= {_DIFF_NOTE: note, _CHANGE_NOTE: to_builtins(change)}
+        old = None if isinstance(change, v2.DiffAdd) else texts.old
+        items.append(Diff(change.path, texts.new or "", old, meta=meta or UNSET))
     return items
 
 
@@ -431,13 +433,14 @@ def _tool_call_updates(event: ToolCallChanged, ids: MessageIds) -> list[UpdateV2
         patch = event.call.to_update()  # here, the effect of introducing a known call cannot be said
     bare = not event.announce and patch == ToolCallUpdate(patch.tool_call_id)
     if not (bare and event.append and not event.mark and event.cancellable is UNSET):
-        change = v2.ToolCallChangeV2(*_members(tool_call_v2(patch)))
+        members = tool_call_v2(patch)
+        change = v2.ToolCallChangeV2(*_members(members))
         if event.mark == "cancelled" and patch.status not in ("completed", "failed"):
             change.status = "cancelled"
         if event.cancellable is not UNSET:
             cancel = v2.ToolCallCancelCapabilities() if event.cancellable else UNSET
             change.capabilities = v2.ToolCallCapabilities(cancel) if event.cancellable else None
-        change.meta = patch.meta
+        change.meta = members.meta
         updates.append(change)
     updates += [v2.ToolCallContentChunk(patch.tool_call_id, tool_content_v2(item)) for item in event.append]
     return updates
@@ -452,18 +455,28 @@ _TOOL_CALL_FIELDS: Final = tuple(name for name in v2.ToolCallUpdateV2.__struct_f
 
 def tool_call_v2(patch: ToolCallUpdate) -> v2.ToolCallUpdateV2:
     """The patch of an event in the form of version 2, where null clears as it does in events."""
+    meta, status = patch.meta, patch.status
+    if meta and _STATUS_NOTE in meta:
+        note = meta[_STATUS_NOTE]
+        meta = _without_notes(meta)
+        if status == "in_progress" and isinstance(note, str):
+            status = cast(Any, note)
     return v2.ToolCallUpdateV2(
         patch.tool_call_id,
         title=patch.title,
         kind=patch.kind,
-        status=patch.status,
+        status=status,
         content=_each(patch.content, lambda item: [tool_content_v2(item)]),
         locations=_each(patch.locations, _location_v2),
         raw_input=patch.raw_input,
         raw_output=patch.raw_output,
         name=patch.name,
-        meta=patch.meta,
+        meta=meta,
     )
+
+
+def _without_notes(meta: dict[str, Any] | UnsetType | None) -> dict[str, Any] | UnsetType:
+    return {name: value for name, value in (meta or {}).items() if name not in _NOTES} or UNSET
 
 
 def _location_v2(place: ToolCallLocation) -> list[v2.ToolCallLocationV2]:
@@ -472,20 +485,37 @@ def _location_v2(place: ToolCallLocation) -> list[v2.ToolCallLocationV2]:
 
 def tool_content_v2(item: ToolCallContent) -> Any:
     """The content of a tool call in the form of version 2."""
-    if isinstance(item, Content):
-        return structs.replace(item, content=block_v2(item.content))
-    if not isinstance(item, Diff):
+    if not isinstance(item, Content | Diff):
         return item
-    old = item.old_text
-    old = None if old is UNSET else old
+    noted = _noted_change(item)
+    if isinstance(item, Content):
+        if noted is not None:
+            return v2.DiffV2([noted], meta=_without_notes(item.meta))
+        return structs.replace(item, content=block_v2(item.content))
+    old = None if item.old_text is UNSET else item.old_text
     note = item.meta.get(_DIFF_NOTE) if item.meta else None
-    meta = {key: value for key, value in (item.meta or {}).items() if key != _DIFF_NOTE} or UNSET
-    if isinstance(note, str) and note.startswith("Deleted "):
-        change: Any = v2.DiffDelete(item.path)
+    if noted is not None:
+        change: Any = noted
+    elif isinstance(note, str) and note.startswith("Deleted "):  # in logs of earlier versions
+        change = v2.DiffDelete(item.path)
     else:
         change = v2.DiffAdd(item.path) if old is None else v2.DiffModify(item.path)
-    patch = v2.DiffPatch("git_patch", write_patch(item.path, old, item.new_text))
-    return v2.DiffV2([change], patch, meta=meta)
+    old_path = change.old_path if isinstance(change, v2.DiffMove | v2.DiffCopy) else item.path
+    patch = v2.DiffPatch("git_patch", write_patch(item.path, old, item.new_text, old_path))
+    return v2.DiffV2([change], patch, meta=_without_notes(item.meta))
+
+
+def _noted_change(item: Content | Diff) -> Any:
+    """The change of a file that version 1 cannot say, if there is a note of it."""
+    note: Any = item.meta.get(_CHANGE_NOTE) if item.meta else None
+    if note is None:
+        return None
+    try:
+        change = read(v2.DiffChange, note)
+    except Mismatch:
+        return None
+    known = not isinstance(change, Unknown) and (isinstance(item, Content) or change.path == item.path)
+    return change if known else None
 
 
 def _terminal_updates(event: TerminalChanged, ids: MessageIds) -> list[UpdateV2]:

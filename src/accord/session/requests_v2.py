@@ -294,7 +294,7 @@ def permission_request_v2(request: RequestPermissionRequest, title: str) -> v2.R
     call = request.tool_call
     patch = tool_call_v2(call)
     notes = call.meta or {}
-    patch.meta = {name: value for name, value in notes.items() if name not in _NOTES} or UNSET
+    patch.meta = {name: value for name, value in (patch.meta or {}).items() if name not in _NOTES} or UNSET
     description = notes.get(_DESCRIPTION)
     subject: Any = v2.ToolCallPermissionSubject(patch)
     if _COMMAND in notes and (command := _read_command(call)) is not None:
