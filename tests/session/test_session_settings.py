@@ -7,7 +7,7 @@ from tests.session.session_driver import SessionDriver
 
 from accord.schema import Cost, NewSessionResponse
 from accord.schema.codec import read
-from accord.session import ModeChanged, Picker, PickerChoice, protocol_v1
+from accord.session import ModeChanged, Picker, PickerChoice, SessionState, protocol_v1
 
 MODES = {
     "currentModeId": "ask",
@@ -77,6 +77,15 @@ def test_a_mode_change_updates_the_mode_option() -> None:
     assert [picker.current for picker in driver.state.settings.pickers] == ["code", "1"]
     driver.update("current_mode_update", currentModeId="not an option")
     assert driver.state.settings.pickers[0].current == "code"
+
+
+def test_a_mode_that_is_no_option_survives_a_snapshot() -> None:
+    driver = opened(configOptions=[select("m", "ask", "ask", "code", category="mode")])
+    driver.update("current_mode_update", currentModeId="not an option")
+    restored = SessionState("s1")
+    for event in driver.state.snapshot():
+        restored.apply(event)
+    assert restored.settings.current_mode_id == driver.state.settings.current_mode_id == "not an option"
 
 
 def test_a_picker_accepts_only_the_offered_values() -> None:

@@ -142,6 +142,9 @@ class SessionSettings:
             self.current_mode_id = event.modes.current_mode_id
         if event.config_options is not UNSET and event.config_options is not None:
             self._replace_options(event.config_options)
+            option, mode_id = self._mode_option(), event.modes.current_mode_id if event.modes else ""
+            if mode_id and option is not None and not picker_of_option(option).offers(mode_id):
+                self.current_mode_id = mode_id  # as after `apply_mode`
 
     def apply_mode(self, event: ModeChanged) -> None:
         """Apply a mode change, also to a config option for the mode."""
