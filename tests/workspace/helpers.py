@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.patience import PATIENCE
+
 SECRET = "secret outside the project"
 
 Write = Callable[[str, str | bytes], Path]
@@ -48,7 +50,8 @@ class Lifeline:
         closed = loop.create_future()
         loop.add_reader(self._fd, lambda: closed.done() or closed.set_result(None))
         try:
-            await closed
+            async with asyncio.timeout(PATIENCE):
+                await closed
         finally:
             loop.remove_reader(self._fd)
         assert os.read(self._fd, 1) == b""

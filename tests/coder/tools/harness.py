@@ -27,7 +27,8 @@ class ToolHarness:
 
     async def run(self, call: PreparedCall) -> ToolOutcome:
         async def report(progress: ToolProgress) -> None:
-            self.shown.append(progress)
+            if progress.output is None:  # which is for the model, and comes before the command starts
+                self.shown.append(progress)
 
         return await call.run(report)
 

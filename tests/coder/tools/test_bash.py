@@ -109,7 +109,8 @@ async def test_output_is_reported_while_the_command_runs(harness: ToolHarness, p
     harness.context = ToolHarness(project, limits=ToolLimits(report_seconds=0)).context
 
     async def report(progress: ToolProgress) -> None:
-        shown.put_nowait(text_in(progress.content))
+        if progress.content is not None:
+            shown.put_nowait(text_in(progress.content))
 
     call = await harness.prepare("bash", {"command": "echo first; cat go; echo last"})
     running = asyncio.ensure_future(call.run(report))
